@@ -1,0 +1,1 @@
+"""Predictors, scores, gates and decomposition: pure functions of tables."""

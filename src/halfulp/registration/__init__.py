@@ -1,0 +1,1 @@
+"""Registration: strict reading, freezing, seals and receipts."""

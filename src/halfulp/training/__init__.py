@@ -1,0 +1,1 @@
+"""Training: data, models, schedules, the write-back and trace hooks, and one runner."""
