@@ -1,0 +1,71 @@
+"""Digests and canonical JSON: integrity is of raw bytes, and what we write has one form."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from halfulp.errors import IncompleteError, InputError
+
+_CHUNK = 1 << 20
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Return the hexadecimal SHA-256 of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of a file's bytes.
+
+    Raises:
+        IncompleteError: there is no such file.
+    """
+    if not path.is_file():
+        raise IncompleteError(f"{path}: missing; run the rule that makes it")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def canonical_json(content: Any) -> bytes:
+    """Return the one form in which this project writes JSON: sorted keys, two spaces, UTF-8, LF, no NaN.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    text = json.dumps(content, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode("utf-8")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write canonical JSON in one step, so that a kill leaves the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(canonical_json(content))
+    os.replace(temporary, path)
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON.
+
+    Raises:
+        IncompleteError: there is no such file.
+        InputError: the file is not JSON.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise IncompleteError(f"{path}: missing; run the rule that makes it") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error}); restore it or start a new results folder") from error
+
+
+def digest_all(paths: Iterable[Path], base: Path) -> dict[str, str]:
+    """Return path → SHA-256, paths relative to ``base`` where they lie in it, sorted."""
+    named = {}
+    for path in paths:
+        inside = path.resolve().is_relative_to(base.resolve())
+        named[path.resolve().relative_to(base.resolve()).as_posix() if inside else path.as_posix()] = sha256_file(path)
+    return dict(sorted(named.items()))

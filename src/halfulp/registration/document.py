@@ -1,0 +1,82 @@
+"""What all registrations have in common, and how one is loaded."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError, field_validator
+
+from halfulp.errors import InputError
+from halfulp.registration.strict_yaml import read_yaml
+from halfulp.strict import Strict
+
+Comparator = Literal["<", "<=", ">", ">="]
+ScaleName = Literal["smoke", "desk", "paper"]
+
+
+class GateConfig(Strict):
+    """A criterion: a score on one side of a threshold."""
+
+    name: str = Field(min_length=1, description="name of the gate")
+    score: str = Field(min_length=1, description="the score that it judges")
+    comparator: Comparator = Field(description="`<`, `<=`, `>` or `>=`: score comparator threshold")
+    threshold: float = Field(description="the threshold")
+
+
+class Registration(Strict):
+    """Base of every study's registration."""
+
+    study: str = Field(description="name of the study; the file is called after it")
+    scale: ScaleName = Field(description="`smoke`, `desk` or `paper`; the folder is called after it")
+    title: str = Field(min_length=1, description="one line for tables and reports")
+    rationale: str = Field(min_length=80, description="why these rates, sizes, tolerances and thresholds were chosen")
+    gates: tuple[GateConfig, ...] = Field(min_length=1, description="the gates, all of which must pass")
+
+    @field_validator("gates")
+    @classmethod
+    def _distinct(cls, gates: tuple[GateConfig, ...]) -> tuple[GateConfig, ...]:
+        names = [gate.name for gate in gates]
+        if len(set(names)) != len(names):
+            raise ValueError("two gates have the same name")
+        return gates
+
+
+RegistrationT = TypeVar("RegistrationT", bound=Registration)
+
+
+def load_registration(path: Path, schema: type[RegistrationT]) -> RegistrationT:
+    """Read ``preregistration/SCALE/STUDY.yaml``.
+
+    Raises:
+        InputError: one line naming file, field, value and remedy.
+    """
+    content = read_yaml(path)
+    try:
+        registration = schema.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        raise InputError(f"{path}: {explain(error)}") from error
+    for field, expected in (("study", path.stem), ("scale", path.parent.name)):
+        value = getattr(registration, field)
+        if value != expected:
+            raise InputError(f"{path}: field {field}: value {value!r}: the path says {expected!r}; make them agree")
+    return registration
+
+
+def explain(error: ValidationError) -> str:
+    """Put the first problem of a validation into one line: field, value, reason, remedy."""
+    problems = error.errors()
+    first = problems[0]
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "missing":
+        return f"field {field}: missing; add it (docs/registration.md lists every field){more}"
+    if first["type"] == "extra_forbidden":
+        return f"field {field}: value {_short(first['input'])}: unknown field; remove it or correct its name{more}"
+    reason = first["msg"].removeprefix("Value error, ")
+    remedy = "" if ";" in reason else "; correct it (docs/registration.md says what it may be)"
+    return f"field {field or '(whole)'}: value {_short(first['input'])}: {reason}{remedy}{more}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

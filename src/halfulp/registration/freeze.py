@@ -1,0 +1,180 @@
+"""Freezing: what may no longer change once a run has begun, and the label that says who had promised it.
+
+``frozen.json`` holds digests of the registration's bytes and of every registered source file, and the gates with their
+number. It contains no time and no identity, so that the same registration and code always freeze to the same bytes.
+"""
+
+import ast
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import halfulp
+from halfulp.errors import FrozenError, IncompleteError
+from halfulp.registration.digests import canonical_json, read_json, sha256_bytes, sha256_file
+from halfulp.registration.document import Registration
+
+FROZEN_SCHEMA = "halfulp.frozen/1"
+PACKAGE = Path(halfulp.__file__).parent
+#: Modules that decide a number. How a run is recorded, drawn and printed is not registered.
+REGISTERED = tuple(f"halfulp.{name}" for name in ("numerics", "training", "audit", "studies", "strict", "determinism"))
+Label = Literal["registered", "replication", "unregistered"]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A run's label, with the reason in a sentence and the sources that differ from the registered ones."""
+
+    label: Label
+    detail: str
+    changed: tuple[str, ...] = ()
+
+
+def registered_sources(study: str) -> dict[str, str]:
+    """Return path → SHA-256 of every registered source file of a study; paths begin with ``src/halfulp``.
+
+    These are the study's module and every module of ``REGISTERED`` that it imports, directly or not.
+    """
+    found: dict[str, Path] = {}
+    waiting = [f"halfulp.studies.{study}"]
+    while waiting:
+        module = waiting.pop()
+        path = _module_path(module)
+        if path is None or not module.startswith(REGISTERED) or module in found:
+            continue
+        found[module] = path
+        waiting += _imports(path)
+        waiting.append(module.rpartition(".")[0])  # importing a module runs its package's __init__
+    return {f"src/halfulp/{path.relative_to(PACKAGE).as_posix()}": sha256_file(path) for path in sorted(found.values())}
+
+
+def _module_path(module: str) -> Path | None:
+    base = PACKAGE.parent.joinpath(*module.split("."))
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+def _imports(path: Path) -> list[str]:
+    """Return every module that a file may import; ``from a import b`` may mean the module ``a.b``."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def build_frozen(path: Path, registration: Registration) -> dict[str, Any]:
+    """Return the frozen record of a registration file and the code that is running."""
+    return {
+        "schema": FROZEN_SCHEMA,
+        "study": registration.study,
+        "scale": registration.scale,
+        "registration": {
+            "path": f"preregistration/{registration.scale}/{registration.study}.yaml",
+            "sha256": sha256_file(path),
+        },
+        "gate_count": len(registration.gates),
+        "gates": [gate.model_dump() for gate in registration.gates],
+        "sources": registered_sources(registration.study),
+    }
+
+
+def committed_path(registration: Path) -> Path:
+    """Return where a registration's frozen file is committed: ``STUDY.frozen.json`` beside ``STUDY.yaml``."""
+    return registration.with_suffix(".frozen.json")
+
+
+def register(path: Path, registration: Registration) -> tuple[Path, bool]:
+    """Write the frozen file to commit; return its path and whether it is new.
+
+    Raises:
+        FrozenError: a different frozen file stands under this name; it is never rewritten.
+    """
+    target = committed_path(path)
+    content = canonical_json(build_frozen(path, registration))
+    if target.exists():
+        if target.read_bytes() == content:
+            return target, False
+        raise FrozenError(
+            f"{target}: already frozen with other contents ({_difference(read_json(target), path, registration)}); "
+            "a frozen file is never rewritten: register the new version under a new name"
+        )
+    target.write_bytes(content)
+    return target, True
+
+
+def label_run(path: Path, registration: Registration) -> Labelled:
+    """Compare the registration and the code at hand with the committed frozen file.
+
+    Raises:
+        FrozenError: the registration's text differs from the one registered under its name.
+    """
+    target = committed_path(path)
+    if not target.exists():
+        return Labelled("unregistered", f"no {target.name} stands beside the registration")
+    committed, current = read_json(target), build_frozen(path, registration)
+    if committed.get("registration") != current["registration"]:
+        raise FrozenError(
+            f"{path}: its text changed after {target.name} registered it; restore it, or register the new version "
+            "under a new name"
+        )
+    uncommitted = _not_committed(target)
+    if uncommitted:
+        return Labelled("unregistered", f"{target.name} {uncommitted}")
+    if target.read_bytes() == canonical_json(current):
+        return Labelled("registered", f"equal to {target.name}")
+    changed = tuple(changed_entries(committed.get("sources", {}), current["sources"]))
+    return Labelled("replication", f"registered text, later code: {len(changed)} source files differ", changed)
+
+
+def check_frozen(run: Path, path: Path, registration: Registration) -> str:
+    """Insist that a run's ``frozen.json`` still describes the registration and the code at hand; return its SHA-256.
+
+    Raises:
+        IncompleteError: the run has not been frozen.
+        FrozenError: something changed; the message names it.
+    """
+    frozen = run / "frozen.json"
+    if not frozen.is_file():
+        raise IncompleteError(f"{frozen}: missing: this run was never frozen; start a new results folder")
+    raw = frozen.read_bytes()
+    if raw != canonical_json(build_frozen(path, registration)):
+        raise FrozenError(
+            f"{frozen}: {_difference(read_json(frozen), path, registration)} since the run was frozen; "
+            "restore it, or start a new results folder (a run is never re-frozen)"
+        )
+    return sha256_bytes(raw)
+
+
+def changed_entries(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Return the names whose digest differs, or that only one side has, sorted."""
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def _difference(frozen: dict[str, Any], path: Path, registration: Registration) -> str:
+    current = build_frozen(path, registration)
+    if frozen.get("registration") != current["registration"]:
+        return f"{path} changed"
+    changed = changed_entries(frozen.get("sources", {}), current["sources"])
+    if changed:
+        return f"{', '.join(changed[:3])}{f' and {len(changed) - 3} more' if len(changed) > 3 else ''} changed"
+    return "its own contents changed"
+
+
+def _not_committed(target: Path) -> str:
+    """Say why git does not hold this file as it is; empty if it does, or if there is no git here to ask."""
+    if shutil.which("git") is None:
+        return ""
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(["git", "-C", str(target.parent), *arguments], capture_output=True, check=False)
+
+    if git("rev-parse", "--is-inside-work-tree").returncode != 0:
+        return ""
+    if git("cat-file", "-e", f"HEAD:./{target.name}").returncode != 0:
+        return "is not committed"
+    same = git("diff", "--quiet", "HEAD", "--", target.name).returncode == 0
+    return "" if same else "differs from the committed one"

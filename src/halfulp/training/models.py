@@ -1,0 +1,78 @@
+"""Models of ``transformers`` from a registered configuration, and their weight groups."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from halfulp.errors import InputError
+from halfulp.training.config import ModelConfig, model_arguments
+
+
+@dataclass(frozen=True)
+class Group:
+    """One weight matrix role in one layer, e.g. ``layers.0.attention.query_key_value``."""
+
+    #: Module path without the backbone's prefix.
+    name: str
+    #: The weight.
+    weight: nn.Parameter
+    #: Its output channels' dimension.
+    channel_dim: int
+
+
+def build_model(config: ModelConfig, seed: int) -> nn.Module:
+    """Build a causal language model with random weights drawn from ``seed``.
+
+    Raises:
+        InputError: transformers has no such model type, refuses the configuration, or the model has active dropout
+            (whose stateful noise a resumed run could not repeat).
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        known = AutoConfig.for_model(config.type).to_dict()
+    except ValueError as error:
+        raise InputError(f"model.type: {config.type!r} is not a model type of transformers, e.g. gpt_neox") from error
+    arguments = model_arguments(config)
+    unknown = sorted(set(arguments) - set(known))
+    if unknown:
+        raise InputError(
+            f"model.config: {', '.join(unknown)}: not a setting of {config.type}; see its configuration class"
+        )
+    torch.manual_seed(seed)
+    try:
+        model: nn.Module = AutoModelForCausalLM.from_config(AutoConfig.for_model(config.type, **arguments))
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"model.config: {config.type} refuses it: {str(error).splitlines()[0]}") from error
+    active = [name for name, module in model.named_modules() if isinstance(module, nn.Dropout) and module.p > 0]
+    if active:
+        raise InputError(f"model.config: dropout is active at {active[0]}; set every dropout to 0.0")
+    return model
+
+
+def dense_groups(model: nn.Module) -> list[Group]:
+    """Return every weight matrix except embeddings: input, position and (tied or not) output embeddings.
+
+    A matrix is any ``weight`` with two or more dimensions. Output channels are dimension 0, but 1 in the ``Conv1D`` of
+    transformers' GPT-2, which stores its weights transposed.
+    """
+    prefix = getattr(model, "base_model_prefix", "")
+    output = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # type: ignore[operator]
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    if output is not None:
+        embeddings.add(id(output.weight))
+    groups = []
+    for path, module in model.named_modules():
+        weight = getattr(module, "weight", None)
+        if not isinstance(weight, nn.Parameter) or weight.dim() < 2 or id(weight) in embeddings:
+            continue
+        name = path.removeprefix(f"{prefix}.") if prefix else path
+        groups.append(Group(name, weight, 1 if type(module).__name__ == "Conv1D" else 0))
+    return groups
+
+
+def next_token_loss(model: nn.Module, blocks: Tensor) -> Tensor:
+    """Return the mean cross-entropy, in nats per token, of blocks of shape (batch, sequence_length + 1)."""
+    logits = model(input_ids=blocks[:, :-1], use_cache=False).logits
+    return nn.functional.cross_entropy(logits.flatten(0, 1).float(), blocks[:, 1:].flatten())

@@ -1,0 +1,173 @@
+"""One training loop for every run: fp32 or any write-back policy, with or without a reference trace."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+from torch import nn
+
+from halfulp.errors import DivergedError
+from halfulp.training.config import OptimizerConfig, TrainingConfig, WriteBackConfig
+from halfulp.training.data import Blocks
+from halfulp.training.hooks import ReferenceTrace, StepHooks, WriteBack
+from halfulp.training.models import build_model, next_token_loss
+from halfulp.training.schedules import learning_rate
+from halfulp.training.tables import LOSSES, make_table
+
+#: Seconds between checkpoints. When they are written changes no result, only how much a killed run repeats.
+CHECKPOINT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One run: what is trained, from which seed, and what is attached to its optimizer."""
+
+    #: What the runs of a study have in common.
+    training: TrainingConfig
+    #: Seed of the initial weights, of the order of batches and of the rounding noise.
+    seed: int
+    #: Write-back, or None for fp32.
+    write_back: WriteBackConfig | None = None
+    #: Formats that an fp32 run traces.
+    trace_formats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run leaves behind."""
+
+    #: ``completed`` or ``diverged``.
+    status: str
+    #: One line on a divergence, else empty.
+    detail: str
+    #: See ``tables.LOSSES``.
+    losses: pa.Table
+    #: See ``tables.COUNTS``; None for an fp32 run.
+    counts: pa.Table | None
+    #: See ``tables.TRACE``; None for a run without trace.
+    trace: pa.Table | None
+
+
+@dataclass
+class _State:
+    """The parts of a run that change, together: what a checkpoint holds."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    hooks: dict[str, StepHooks]
+    step: int = 0
+    losses: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        temporary = path.with_suffix(".tmp")
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "hooks": {name: hook.state_dict() for name, hook in self.hooks.items()},
+            "step": self.step,
+            "losses": self.losses,
+        }
+        torch.save(state, temporary)
+        os.replace(temporary, path)
+
+    def load(self, path: Path) -> None:
+        state = torch.load(path, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for name, hook in self.hooks.items():
+            hook.load_state_dict(state["hooks"][name])
+        self.step, self.losses = state["step"], state["losses"]
+
+
+def train(
+    plan: Plan,
+    blocks: Blocks,
+    *,
+    checkpoint: Path | None = None,
+    report: Callable[[int, str], None] = lambda step, line: None,
+) -> Result:
+    """Run a plan to its end, to its divergence, or on from its checkpoint; the result is the same bits each way.
+
+    Args:
+        plan: the run.
+        blocks: the data.
+        checkpoint: where to save progress and resume from; the caller deletes it with the run's results in hand.
+        report: called after every step with the number of steps done and one log line.
+    """
+    config = plan.training
+    state = _start(plan)
+    if checkpoint is not None and checkpoint.exists():
+        state.load(checkpoint)
+        report(state.step, f"resumed from {checkpoint} at step {state.step}")
+    saved = time.monotonic()
+    status, detail = "completed", ""
+    for step in range(state.step, config.steps):
+        started = time.monotonic()
+        if step % config.validate_every == 0:
+            state.losses.append((step, "validation", evaluate(state.model, blocks), None, None))
+        rate = learning_rate(step, peak=config.optimizer.learning_rate, steps=config.steps, schedule=config.schedule)
+        for group in state.optimizer.param_groups:
+            group["lr"] = rate
+        loss = next_token_loss(state.model, blocks.batch(step, plan.seed))
+        state.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = float(nn.utils.clip_grad_norm_(state.model.parameters(), config.optimizer.clip_norm))
+        state.losses.append((step, "train", loss.item(), rate, norm))
+        try:
+            state.optimizer.step()
+        except DivergedError as error:
+            status, detail = "diverged", str(error)
+            report(step, detail)
+            break
+        state.step = step + 1
+        elapsed = (time.monotonic() - started) * 1e3
+        report(state.step, f"step {step} loss {loss.item():.4f} lr {rate:.3e} norm {norm:.3f} time {elapsed:.0f} ms")
+        if checkpoint is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
+            state.save(checkpoint)
+            saved = time.monotonic()
+    if status == "completed":
+        state.losses.append((config.steps, "validation", evaluate(state.model, blocks), None, None))
+    tables = {name: hook.table() for name, hook in state.hooks.items()}
+    return Result(status, detail, make_table(state.losses, LOSSES), tables.get("counts"), tables.get("trace"))
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, blocks: Blocks) -> float:
+    """Return the mean validation loss in nats per token."""
+    size = blocks.batch_size
+    held_out = torch.split(blocks.validation, size)
+    total = sum(float(next_token_loss(model, block.long())) * len(block) for block in held_out)
+    return total / len(blocks.validation)
+
+
+def _start(plan: Plan) -> _State:
+    model = build_model(plan.training.model, plan.seed)
+    optimizer = build_optimizer(model, plan.training.optimizer)
+    every = plan.training.record_every
+    hooks: dict[str, StepHooks] = {}
+    if plan.write_back is not None and plan.write_back.policy != "fp32":
+        spec = plan.write_back
+        hooks["counts"] = WriteBack(
+            model, spec.format, spec.policy, storage=spec.storage, seed=plan.seed, record_every=every
+        )
+    if plan.trace_formats:
+        hooks["trace"] = ReferenceTrace(model, plan.trace_formats, record_every=every)
+    for hook in hooks.values():
+        hook.attach(optimizer)
+    return _State(model, optimizer, hooks)
+
+
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """Build AdamW; matrices decay, biases and layer-norm gains do not."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=config.betas, eps=config.epsilon)

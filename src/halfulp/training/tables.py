@@ -1,0 +1,79 @@
+"""The tables that runs exchange, with their types: Parquet files whose bytes depend on their contents alone."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from halfulp.errors import IncompleteError, InputError
+
+_EVENTS = [
+    ("no_update", pa.int64()),
+    ("erased", pa.int64()),
+    ("moved", pa.int64()),
+    ("saturated", pa.int64()),
+]
+
+#: One row per recorded step and group: what the write-back did.
+COUNTS = pa.schema([("step", pa.int64()), ("group", pa.string()), *_EVENTS])
+
+#: One row per recorded step, group, format and kind (``local`` or ``replay``): what an fp32 run's updates would cause.
+#: ``erasing_words / 2**32`` is the expected number of updates that stochastic rounding erases (``local`` only).
+TRACE = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("group", pa.string()),
+        ("format", pa.string()),
+        ("kind", pa.string()),
+        *_EVENTS,
+        ("erasing_words", pa.int64()),
+    ]
+)
+
+#: One row per optimizer step (``train``) and evaluation (``validation``); losses in nats per token.
+LOSSES = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("split", pa.string()),
+        ("loss", pa.float64()),
+        ("learning_rate", pa.float64()),
+        ("gradient_norm", pa.float64()),
+    ]
+)
+
+
+def make_table(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    """Build a table of ``schema`` from rows in its column order."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write Parquet; the same contents give the same bytes under the pinned pyarrow."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, compression="zstd", write_statistics=False, store_schema=False)
+
+
+def read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read Parquet and insist on a schema.
+
+    Raises:
+        IncompleteError: the file is missing.
+        InputError: the file is not Parquet, or its columns are not those expected.
+    """
+    if not path.is_file():
+        raise IncompleteError(f"{path}: missing; run the rule that makes it")
+    try:
+        with path.open("rb") as file:
+            table = pq.read_table(file)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(
+            f"{path}: not a readable Parquet file ({str(error).splitlines()[0]}); delete and rerun"
+        ) from error
+    if not table.schema.equals(schema, check_metadata=False):
+        raise InputError(
+            f"{path}: columns {table.schema.names}, expected {schema.names} with their types; rerun its rule"
+        )
+    return table
