@@ -1,0 +1,170 @@
+"""Tables for people and papers: CSV with full precision, Markdown and LaTeX rounded, each with its label."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from halfulp.registration.deviations import Deviation
+from halfulp.registration.document import Registration
+from halfulp.report import paper
+
+
+@dataclass(frozen=True)
+class ReportContext:
+    """What tables, figures and captions are made from."""
+
+    registration: Registration
+    #: Contents of ``scores.json``.
+    scores: dict[str, Any]
+    #: Contents of ``run.json``.
+    identity: dict[str, Any]
+    deviations: list[Deviation]
+
+    @property
+    def note(self) -> str:
+        """The line that stands under every table."""
+        return (
+            f"{self.registration.study}, scale {self.registration.scale}; {self.identity['label']} run "
+            f"({self.identity['label_detail']}); deviations: {len(self.deviations) or 'none'}."
+        )
+
+    @property
+    def predictors(self) -> dict[str, dict[str, Any]]:
+        """Rows of the predictor table by predictor."""
+        return {row["predictor"]: row for row in self.scores["predictors"]}
+
+    def measured(self, claim: paper.Claim) -> float | str | None:
+        """Return this run's figure for one of the paper's claims."""
+        kind, name = claim.key
+        if kind == "gate":
+            return next((gate["outcome"] for gate in self.scores["gates"] if gate["name"] == name), None)
+        if kind == "predictor":
+            return self.predictors[name]["macro_rmse"] if name in self.predictors else None
+        value: float | None = self.scores["decomposition" if kind == "share" else kind].get(name)
+        return value * 100 if value is not None and claim.unit == "%" else value
+
+
+def paper_table(context: ReportContext) -> pd.DataFrame:
+    """This run beside the paper. A verdict stands where the paper's claim is one, else ``reported``."""
+    rows = []
+    for claim in paper.AUDIT:
+        value = context.measured(claim)
+        verdict = "missing" if value is None else "reported"
+        if value is not None and claim.key[0] == "gate":
+            verdict = "as the paper" if value == claim.paper else "differs"
+        rows.append((claim.system, claim.quantity, claim.paper, value, claim.unit, verdict))
+    return pd.DataFrame(rows, columns=["system", "quantity", "paper", "this run", "unit", "verdict"])
+
+
+def gate_table(context: ReportContext) -> pd.DataFrame:
+    """The registered gates with what was measured."""
+    columns = ["name", "score", "value", "comparator", "threshold", "outcome"]
+    frame = pd.DataFrame(context.scores["gates"], columns=columns)
+    return frame.rename(columns={"name": "gate", "comparator": "must be"})
+
+
+def predictor_table(context: ReportContext) -> pd.DataFrame:
+    """Every predictor's scores, overall and by seed and group, beside its blind rank."""
+    ranks = {row["predictor"]: (i, row["blind_rmse"]) for i, row in enumerate(context.scores["ranking"]["order"], 1)}
+    rows = []
+    for row in sorted(context.scores["predictors"], key=lambda r: (r["macro_rmse"] is None, r["macro_rmse"])):
+        rank, blind = ranks.get(row["predictor"], (None, None))
+        entry = {
+            "predictor": row["predictor"],
+            "part": row["part"],
+            "RMSE": row["macro_rmse"],
+            "skill": row["skill"],
+            "sign agreement": row["agreement"],
+            "lower": row["lower"],
+            "upper": row["upper"],
+            "cells": row["cells"],
+            "blind rank": rank,
+            "blind RMSE": blind,
+        }
+        entry |= {f"RMSE seed {seed}": value for seed, value in row["rmse_by_seed"].items()}
+        entry |= {f"RMSE {group}": value for group, value in row["rmse_by_group"].items()}
+        rows.append(entry)
+    frame = pd.DataFrame(rows)
+    return frame.astype({"blind rank": "Int64"})
+
+
+def decomposition_table(context: ReportContext) -> pd.DataFrame:
+    """Shares of the outcomes' variation about their grand mean, in per cent."""
+    shares = context.scores["decomposition"]
+    rows = [(name, None if share is None else 100 * share) for name, share in shares.items()]
+    return pd.DataFrame(rows, columns=["source of variation", "share of variation (%)"])
+
+
+#: Tables by file name. Markdown and LaTeX show at most this many columns; the CSV has them all.
+TABLES: dict[str, Callable[[ReportContext], pd.DataFrame]] = {
+    "paper": paper_table,
+    "gates": gate_table,
+    "predictors": predictor_table,
+    "decomposition": decomposition_table,
+}
+PRINTED_COLUMNS = 10
+
+
+def number(value: Any) -> str:
+    """Print a cell: four significant digits, an en dash for what is missing."""
+    if value is None or value is pd.NA or (isinstance(value, float) and pd.isna(value)):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def printed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table's leading columns as text."""
+    leading = frame.iloc[:, :PRINTED_COLUMNS]
+    return leading.astype(object).map(number)
+
+
+def write_all(context: ReportContext, folder: Path) -> None:
+    """Write every table as CSV, Markdown and LaTeX."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in TABLES.items():
+        frame = make(context)
+        text = printed(frame)
+        labelled = frame.assign(label=context.identity["label"])
+        _write(folder / f"{name}.csv", labelled.to_csv(index=False, lineterminator="\n"))
+        markdown = text.to_markdown(index=False, disable_numparse=True)
+        _write(folder / f"{name}.md", f"{markdown}\n\n{context.note}\n")
+        _write(folder / f"{name}.tex", _latex(text, name, context))
+
+
+def _latex(text: pd.DataFrame, name: str, context: ReportContext) -> str:
+    escaped = text.rename(columns=_escape).map(_escape)
+    body = escaped.to_latex(index=False, column_format="l" * len(text.columns))
+    caption = f"{_escape(context.registration.title)}: {name}. {_escape(context.note)}"
+    table = f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{tab:{name}}}\n{body}\\end{{table}}\n"
+    return f"% needs \\usepackage{{booktabs}}\n{table}"
+
+
+def _escape(text: str) -> str:
+    for character in "&%$#_":
+        text = text.replace(character, f"\\{character}")
+    return text.replace("<", "$<$").replace(">", "$>$").replace("–", "--")
+
+
+def write_captions(context: ReportContext, templates: Path, folder: Path) -> None:
+    """Fill the caption templates of the HTML report with this run's numbers."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    environment.filters["number"] = number
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {
+        "registration": context.registration,
+        "scores": context.scores,
+        "predictors": context.predictors,
+        "gates": {gate["name"]: gate for gate in context.scores["gates"]},
+        "note": context.note,
+        "deviations": context.deviations,
+    }
+    for template in sorted(templates.glob("*.rst.jinja")):
+        _write(folder / template.stem, environment.from_string(template.read_text("utf-8")).render(values))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_bytes(text.encode("utf-8"))
