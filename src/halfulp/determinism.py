@@ -43,18 +43,17 @@ def pin() -> None:
 def environment() -> dict[str, str | int]:
     """Return what a receipt records of the environment: versions, CPU capability, threads, device."""
     import platform
+    from importlib.metadata import version
 
-    import numpy
     import torch
-    import transformers
 
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),
         "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "transformers": transformers.__version__,
+        "numpy": version("numpy"),
+        "transformers": version("transformers"),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",

@@ -10,6 +10,8 @@ from halfulp.studies.catalogue import load
 SCALE = config.get("scale", "desk")
 REGISTRATION = f"preregistration/{SCALE}/audit.yaml"
 RUN = f"{config.get('results', 'results')}/{SCALE}/audit"
+# What a job's script needs to know.
+config |= {"registration": REGISTRATION, "run": RUN}
 
 # Refuse a bad registration, and a run whose registration or sources changed, before any job starts.
 try:
@@ -21,7 +23,6 @@ except HalfulpError as error:
     raise WorkflowError(str(error)) from None
 
 SEEDS = registration.seeds
-MODEL_MB = 2000
 #: Every job reads these: what it promised, and which run it belongs to. A change is refused, not re-run.
 TIES = [
     ancient(REGISTRATION),
@@ -37,3 +38,20 @@ wildcard_constraints:
 def runs(part, seeds, *names):
     """Return files of training runs: RUN/part/seedN/name."""
     return [f"{RUN}/{part}/seed{seed}/{name}" for seed in seeds for name in names]
+
+
+def receipts(rule, seeds=None):
+    """Return the receipts of a rule, one a seed if it has seeds."""
+    return [
+        f"{RUN}/receipts/{rule}{'' if seed is None else f'.seed{seed}'}.json"
+        for seed in seeds or [None]
+    ]
+
+
+def captioned(path, name, category):
+    """Mark a file for the HTML report, with the caption that the report job filled in."""
+    return report(
+        path,
+        caption=str(Path(RUN, "captions", f"{name}.rst").resolve()),
+        category=category,
+    )

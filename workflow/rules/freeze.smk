@@ -10,11 +10,10 @@ rule freeze:
         f"{RUN}/logs/freeze.log",
     benchmark:
         f"{RUN}/benchmarks/freeze.tsv"
+    conda:
+        "../../environment.yml"
     resources:
         mem_mb=1000,
         runtime=5,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
     script:
         "../scripts/job.py"

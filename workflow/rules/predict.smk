@@ -1,9 +1,14 @@
 # Forecast in a shadow directory that holds copies of the declared inputs and nothing else, then seal.
+EVIDENCE = [
+    *runs("references", [SEEDS.source, *SEEDS.historical], "trace.parquet"),
+    *runs("historical", SEEDS.historical, "counts.parquet"),
+]
+
+
 rule predict:
     input:
         TIES,
-        runs("references", [SEEDS.source, *SEEDS.historical], "trace.parquet"),
-        runs("historical", SEEDS.historical, "counts.parquet"),
+        EVIDENCE,
     output:
         forecasts=f"{RUN}/forecasts.parquet",
         ranking=f"{RUN}/ranking.json",
@@ -14,28 +19,24 @@ rule predict:
         f"{RUN}/benchmarks/predict.tsv"
     shadow:
         "copy-minimal"
+    conda:
+        "../../environment.yml"
     resources:
         mem_mb=1000,
         runtime=10,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
     script:
         "../scripts/job.py"
 
 
-# The receipts of the evidence are sealed with the forecasts.
-rule seal:
+# The receipts of the evidence are inputs of the seal, so that the chain leads back to it.
+use rule freeze as seal with:
     input:
         TIES,
         f"{RUN}/forecasts.parquet",
         f"{RUN}/ranking.json",
-        f"{RUN}/receipts/predict.json",
-        [
-            f"{RUN}/receipts/reference.seed{seed}.json"
-            for seed in [SEEDS.source, *SEEDS.historical]
-        ],
-        [f"{RUN}/receipts/historical.seed{seed}.json" for seed in SEEDS.historical],
+        receipts("predict"),
+        receipts("reference", [SEEDS.source, *SEEDS.historical]),
+        receipts("historical", SEEDS.historical),
     output:
         seal=f"{RUN}/seal.json",
         receipt=f"{RUN}/receipts/seal.json",
@@ -43,11 +44,3 @@ rule seal:
         f"{RUN}/logs/seal.log",
     benchmark:
         f"{RUN}/benchmarks/seal.tsv"
-    resources:
-        mem_mb=1000,
-        runtime=5,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
-    script:
-        "../scripts/job.py"

@@ -11,19 +11,16 @@ rule reference:
         f"{RUN}/logs/reference.seed{{seed}}.log",
     benchmark:
         f"{RUN}/benchmarks/reference.seed{{seed}}.tsv"
+    conda:
+        "../../environment.yml"
     resources:
-        mem_mb=MODEL_MB,
+        mem_mb=2000,
         runtime=120,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
     script:
         "../scripts/job.py"
 
 
-rule historical:
-    input:
-        TIES,
+use rule reference as historical with:
     output:
         counts=f"{RUN}/historical/seed{{seed}}/counts.parquet",
         losses=f"{RUN}/historical/seed{{seed}}/losses.parquet",
@@ -33,11 +30,3 @@ rule historical:
         f"{RUN}/logs/historical.seed{{seed}}.log",
     benchmark:
         f"{RUN}/benchmarks/historical.seed{{seed}}.tsv"
-    resources:
-        mem_mb=MODEL_MB,
-        runtime=120,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
-    script:
-        "../scripts/job.py"

@@ -2,22 +2,13 @@
 TABLES = ("paper", "gates", "predictors", "decomposition")
 
 
-def captioned(path, name, category):
-    """Mark a file for the HTML report, with the caption that the report job filled in."""
-    return report(
-        path,
-        caption=str(Path(RUN, "captions", f"{name}.rst").resolve()),
-        category=category,
-    )
-
-
-rule report:
+use rule freeze as report with:
     input:
         TIES,
         f"{RUN}/scores.json",
-        f"{RUN}/receipts/score.json",
         f"{RUN}/forecasts.parquet",
         runs("targets", SEEDS.targets, "counts.parquet"),
+        receipts("score"),
         "preregistration/deviations.yaml",
         sorted(str(path) for path in Path("src/halfulp/report").glob("*.py")),
         sorted(str(path) for path in Path("workflow/report").glob("*.jinja")),
@@ -32,11 +23,3 @@ rule report:
         f"{RUN}/logs/report.log",
     benchmark:
         f"{RUN}/benchmarks/report.tsv"
-    resources:
-        mem_mb=1000,
-        runtime=10,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
-    script:
-        "../scripts/job.py"

@@ -1,17 +1,16 @@
 # Scores, gates and decomposition, from the sealed forecasts and the counts.
-rule score:
+use rule freeze as score with:
     input:
         TIES,
         ancient(f"{RUN}/seal.json"),
         f"{RUN}/opened.json",
-        f"{RUN}/receipts/open.json",
         f"{RUN}/forecasts.parquet",
         f"{RUN}/ranking.json",
-        runs("references", [SEEDS.source, *SEEDS.historical], "trace.parquet"),
-        runs("historical", SEEDS.historical, "counts.parquet"),
+        EVIDENCE,
         runs("targets", SEEDS.targets, "counts.parquet"),
         runs("matched", SEEDS.targets, "trace.parquet"),
-        [f"{RUN}/receipts/matched.seed{seed}.json" for seed in SEEDS.targets],
+        receipts("open"),
+        receipts("matched", SEEDS.targets),
     output:
         scores=f"{RUN}/scores.json",
         receipt=f"{RUN}/receipts/score.json",
@@ -19,11 +18,3 @@ rule score:
         f"{RUN}/logs/score.log",
     benchmark:
         f"{RUN}/benchmarks/score.tsv"
-    resources:
-        mem_mb=1000,
-        runtime=10,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
-    script:
-        "../scripts/job.py"

@@ -1,9 +1,9 @@
 # The unseen targets start after the seal; their own references only after it was opened.
-rule target:
+use rule reference as target with:
     input:
         TIES,
         ancient(f"{RUN}/seal.json"),
-        ancient(f"{RUN}/receipts/seal.json"),
+        ancient(receipts("seal")),
     output:
         counts=f"{RUN}/targets/seed{{seed}}/counts.parquet",
         losses=f"{RUN}/targets/seed{{seed}}/losses.parquet",
@@ -13,22 +13,14 @@ rule target:
         f"{RUN}/logs/target.seed{{seed}}.log",
     benchmark:
         f"{RUN}/benchmarks/target.seed{{seed}}.tsv"
-    resources:
-        mem_mb=MODEL_MB,
-        runtime=120,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
-    script:
-        "../scripts/job.py"
 
 
-rule open:
+use rule freeze as open with:
     input:
         TIES,
         ancient(f"{RUN}/seal.json"),
         runs("targets", SEEDS.targets, "counts.parquet"),
-        [f"{RUN}/receipts/target.seed{seed}.json" for seed in SEEDS.targets],
+        receipts("target", SEEDS.targets),
     output:
         opened=f"{RUN}/opened.json",
         receipt=f"{RUN}/receipts/open.json",
@@ -36,21 +28,13 @@ rule open:
         f"{RUN}/logs/open.log",
     benchmark:
         f"{RUN}/benchmarks/open.tsv"
-    resources:
-        mem_mb=1000,
-        runtime=5,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
-    script:
-        "../scripts/job.py"
 
 
-rule matched:
+use rule reference as matched with:
     input:
         TIES,
         ancient(f"{RUN}/opened.json"),
-        ancient(f"{RUN}/receipts/open.json"),
+        ancient(receipts("open")),
     output:
         trace=f"{RUN}/matched/seed{{seed}}/trace.parquet",
         losses=f"{RUN}/matched/seed{{seed}}/losses.parquet",
@@ -60,11 +44,3 @@ rule matched:
         f"{RUN}/logs/matched.seed{{seed}}.log",
     benchmark:
         f"{RUN}/benchmarks/matched.seed{{seed}}.tsv"
-    resources:
-        mem_mb=MODEL_MB,
-        runtime=120,
-    params:
-        registration=REGISTRATION,
-        run=RUN,
-    script:
-        "../scripts/job.py"

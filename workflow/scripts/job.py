@@ -1,6 +1,12 @@
 """Every rule's script: pin what must be pinned before torch is imported, then hand over to the package."""
 
-from halfulp import determinism
+import sys
+from pathlib import Path
+
+# The code that runs is the code beside this workflow, which is what gets hashed.
+sys.path.insert(0, str(Path(snakemake.scriptdir).parents[1] / "src"))
+
+from halfulp import determinism  # noqa: E402
 
 determinism.pin()
 

@@ -11,6 +11,9 @@ import numpy as np
 from halfulp.audit.curves import Array
 
 FACTORS = ("seed", "group", "time")
+EFFECTS = tuple(subset for size in (1, 2, 3) for subset in combinations(range(3), size))
+#: Name of each effect, main effects first.
+NAMES = {subset: " x ".join(FACTORS[axis] for axis in subset) for subset in EFFECTS}
 
 
 def variance_shares(curves: Array) -> dict[str, float]:
@@ -19,14 +22,12 @@ def variance_shares(curves: Array) -> dict[str, float]:
     ``seed x group x time`` is the interaction of all three, which one observation a cell leaves together with noise.
     All shares are NaN if a cell is missing or nothing varies.
     """
-    effects = [subset for size in (1, 2, 3) for subset in combinations(range(3), size)]
-    names = {subset: " x ".join(FACTORS[axis] for axis in subset) for subset in effects}
     total = float(((curves - curves.mean()) ** 2).sum())
     if not np.isfinite(total) or total == 0:
-        return {names[subset]: float("nan") for subset in effects}
+        return {NAMES[subset]: float("nan") for subset in EFFECTS}
     components: dict[tuple[int, ...], Array] = {(): curves.mean(keepdims=True)}
     shares = {}
-    for subset in effects:
+    for subset in EFFECTS:
         averaged = tuple(axis for axis in range(3) if axis not in subset)
         component = curves.mean(axis=averaged, keepdims=True) if averaged else curves
         for smaller, part in components.items():
@@ -34,5 +35,5 @@ def variance_shares(curves: Array) -> dict[str, float]:
                 component = component - part
         components[subset] = component
         repeats = curves.size / component.size
-        shares[names[subset]] = float((component**2).sum() * repeats / total)
+        shares[NAMES[subset]] = float((component**2).sum() * repeats / total)
     return shares

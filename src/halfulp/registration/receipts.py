@@ -2,6 +2,7 @@
 
 import os
 import socket
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,9 +27,6 @@ class Job:
     wildcards: dict[str, str]
     #: The run's folder.
     run: Path
-    #: Snakemake's number for the job, and its attempt.
-    number: int
-    attempt: int
     #: When the job began.
     started: datetime
 
@@ -63,7 +61,12 @@ def write_receipt(path: Path, job: Job, *, inputs: list[Path], outputs: list[Pat
             "inputs": digest_all(inputs, job.run),
             "outputs": digest_all(outputs, job.run),
             "environment": environment(),
-            "job": {"number": job.number, "attempt": job.attempt, "host": socket.gethostname(), "process": os.getpid()},
+            "job": {
+                "id": str(uuid.uuid4()),
+                "host": socket.gethostname(),
+                "process": os.getpid(),
+                "scheduler": os.environ.get("SLURM_JOB_ID"),
+            },
             "started": job.started.isoformat(),
             "finished": now().isoformat(),
         },

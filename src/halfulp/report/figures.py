@@ -40,7 +40,13 @@ def draw_curves(context: ReportContext, forecasts: pd.DataFrame, counts: dict[in
     rows = -(-len(groups) // columns)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
-            rows, columns, figsize=(2.1 * columns, 1.6 * rows + 0.7), sharex=True, sharey=True, squeeze=False
+            rows,
+            columns,
+            figsize=(2.1 * columns, 1.5 * rows + 0.8),
+            sharex=True,
+            sharey=True,
+            squeeze=False,
+            layout="constrained",
         )
         for axis, group in zip(axes.flat, groups, strict=False):
             _panel(axis, group, declared, forecasts, counts)
@@ -49,9 +55,8 @@ def draw_curves(context: ReportContext, forecasts: pd.DataFrame, counts: dict[in
         figure.supxlabel("optimizer step")
         figure.supylabel("erased fraction of proposed updates")
         handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", ncols=len(labels))
-        figure.suptitle(_title(context), y=1.04, fontsize=8)
-        figure.tight_layout(rect=(0, 0, 1, 0.96))
+        figure.suptitle(_title(context), fontsize=8)
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         stem.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(stem.with_suffix(".pdf"), metadata=PDF_METADATA, bbox_inches="tight")
         figure.savefig(stem.with_suffix(".png"), dpi=160, metadata={"Software": None}, bbox_inches="tight")

@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from halfulp.audit.decomposition import NAMES
 from halfulp.registration.deviations import Deviation
 from halfulp.registration.document import Registration
 from halfulp.report import paper
@@ -95,7 +96,7 @@ def predictor_table(context: ReportContext) -> pd.DataFrame:
 def decomposition_table(context: ReportContext) -> pd.DataFrame:
     """Shares of the outcomes' variation about their grand mean, in per cent."""
     shares = context.scores["decomposition"]
-    rows = [(name, None if share is None else 100 * share) for name, share in shares.items()]
+    rows = [(name, None if shares[name] is None else 100 * shares[name]) for name in NAMES.values()]
     return pd.DataFrame(rows, columns=["source of variation", "share of variation (%)"])
 
 

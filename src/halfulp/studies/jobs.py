@@ -21,8 +21,6 @@ from halfulp.registration import freeze as freezing
 from halfulp.registration import receipts
 from halfulp.registration.deviations import deviations_for
 from halfulp.registration.digests import canonical_json, digest_all, read_json, sha256_bytes, write_json
-from halfulp.report import figures, tables
-from halfulp.report.tables import ReportContext
 from halfulp.studies import audit, catalogue
 from halfulp.training.config import WriteBackConfig
 from halfulp.training.data import Blocks, load_text
@@ -166,12 +164,14 @@ def score(task: Task) -> None:
 
 def report(task: Task) -> None:
     """Write tables, figures and captions from the scores and the sealed forecasts."""
+    from halfulp.report import figures, tables  # matplotlib and jinja2 take a second that no other rule needs
+
     scores = read_json(task.run / "scores.json")
     identity = read_json(task.run / "run.json")
     forecasts = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
     counts = {seed: task.counts("targets", seed) for seed in task.registration.seeds.targets}
     deviations = deviations_for(task.path.parent.parent / "deviations.yaml", task.registration)
-    context = ReportContext(task.registration, scores, identity, deviations)
+    context = tables.ReportContext(task.registration, scores, identity, deviations)
     tables.write_all(context, task.run / "tables")
     figures.draw_curves(context, forecasts, counts, task.run / "figures" / "curves")
     tables.write_captions(context, Path("workflow/report"), task.run / "captions")
@@ -217,7 +217,7 @@ def run(snakemake: Any) -> None:
 def execute(snakemake: Any) -> None:
     """Do a job's work: check the freeze, run its rule's function, write its receipt."""
     started = receipts.now()
-    path = Path(snakemake.params.registration)
+    path = Path(snakemake.config["registration"])
     registration = catalogue.load(path)
     if not isinstance(registration, audit.AuditRegistration):
         raise InputError(f"{path}: not a registration of the audit")
@@ -226,7 +226,7 @@ def execute(snakemake: Any) -> None:
         rule=snakemake.rule,
         path=path,
         registration=registration,
-        run=Path(snakemake.params.run),
+        run=Path(snakemake.config["run"]),
         wildcards={name: str(value) for name, value in snakemake.wildcards.items()},
         inputs=[Path(str(item)) for item in snakemake.input],
         outputs=outputs,
@@ -235,12 +235,5 @@ def execute(snakemake: Any) -> None:
         freezing.check_frozen(task.run, path, registration)
     RULES[task.rule](task)
     receipt = outputs.pop("receipt")
-    job = receipts.Job(
-        rule=task.rule,
-        wildcards=task.wildcards,
-        run=task.run,
-        number=int(getattr(snakemake, "jobid", 0) or 0),
-        attempt=int(snakemake.resources.get("attempt", 1)),
-        started=started,
-    )
+    job = receipts.Job(rule=task.rule, wildcards=task.wildcards, run=task.run, started=started)
     receipts.write_receipt(receipt, job, inputs=task.inputs, outputs=list(outputs.values()), seed=task.seed)
