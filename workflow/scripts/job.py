@@ -6,7 +6,7 @@ from pathlib import Path
 # The code that runs is the code beside this workflow, which is what gets hashed.
 sys.path.insert(0, str(Path(snakemake.scriptdir).parents[1] / "src"))
 
-from halfulp import determinism  # noqa: E402
+from halfulp import determinism
 
 determinism.pin()
 

@@ -73,7 +73,7 @@ def source(evidence: Evidence) -> Array:
 
 def source_replay_corrected(evidence: Evidence) -> Array:
     """Forecast T + (source_replay − mean historical replay): as ``source``, from the replay."""
-    return _for_all(evidence, evidence.template + evidence.source_replay - evidence.historical_replay.mean(axis=0))
+    return _for_all(evidence, evidence.template + (evidence.source_replay - evidence.historical_replay.mean(axis=0)))
 
 
 def constant(evidence: Evidence) -> Array:
@@ -100,7 +100,7 @@ def matched_local(evidence: Evidence) -> Array:
 
 def matched_correction(evidence: Evidence) -> Array:
     """Privileged: T + (matched_local − H)."""
-    return evidence.template + _matched(evidence) - evidence.reference_mean
+    return evidence.template + (_matched(evidence) - evidence.reference_mean)
 
 
 BLIND: dict[str, Predictor] = {

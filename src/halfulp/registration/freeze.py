@@ -35,10 +35,11 @@ class Labelled:
 def registered_sources(study: str) -> dict[str, str]:
     """Return path → SHA-256 of every registered source file of a study; paths begin with ``src/halfulp``.
 
-    These are the study's module and every module of ``REGISTERED`` that it imports, directly or not.
+    These are the study's module, every module of ``REGISTERED`` that it imports, directly or not, and the pins of
+    determinism, which jobs set before they import anything.
     """
     found: dict[str, Path] = {}
-    waiting = [f"halfulp.studies.{study}"]
+    waiting = [f"halfulp.studies.{study}", "halfulp.determinism"]
     while waiting:
         module = waiting.pop()
         path = _module_path(module)

@@ -22,6 +22,7 @@ from halfulp.audit.predictors import Evidence
 from halfulp.registration.document import Registration
 from halfulp.strict import Strict
 from halfulp.training.config import Count, Fraction, Seed, TrainingConfig, WriteBackConfig, known_format
+from halfulp.training.runner import Plan
 
 #: One row per predictor, target seed, group and recorded step.
 FORECASTS = pa.schema(
@@ -125,6 +126,16 @@ class AuditRegistration(Registration):
         if unknown:
             raise ValueError(f"gates: unknown score {unknown[0]!r}; use one of {', '.join(SCORES)}")
         return self
+
+
+def plan(registration: AuditRegistration, seed: int, *, traced: bool) -> Plan:
+    """Return what one run of the study trains: fp32 with the reference trace, or the registered write-back."""
+    return Plan(
+        training=registration.training,
+        seed=seed,
+        write_back=None if traced else registration.write_back,
+        trace_formats=registration.trace_formats if traced else (),
+    )
 
 
 def build_evidence(

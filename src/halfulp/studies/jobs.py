@@ -20,11 +20,10 @@ from halfulp.errors import FrozenError, HalfulpError, InputError
 from halfulp.registration import freeze as freezing
 from halfulp.registration import receipts
 from halfulp.registration.deviations import deviations_for
-from halfulp.registration.digests import canonical_json, digest_all, read_json, sha256_bytes, write_json
+from halfulp.registration.digests import canonical_json, digest_all, read_json, write_json
 from halfulp.studies import audit, catalogue
-from halfulp.training.config import WriteBackConfig
 from halfulp.training.data import Blocks, load_text
-from halfulp.training.runner import Plan, train
+from halfulp.training.runner import train
 from halfulp.training.tables import COUNTS, TRACE, make_table, read_table, write_table
 
 #: Seconds between updates of a job's progress file.
@@ -64,10 +63,12 @@ class Task:
 
 def freeze(task: Task) -> None:
     """Freeze the run: digests of the registration and its sources, the run's identity and its label."""
-    stale = sorted(task.run.glob("receipts/*.json"))
+    earlier = sorted(path for path in task.run.glob("receipts/*.json") if path != task.outputs["receipt"])
+    if earlier:
+        raise FrozenError(
+            f"{earlier[0]}: this run was frozen before, and is never re-frozen; start a new results folder"
+        )
     content = canonical_json(freezing.build_frozen(task.path, task.registration))
-    if stale and read_json(stale[0]).get("frozen_sha256") != sha256_bytes(content):
-        raise FrozenError(f"{stale[0]}: belongs to an earlier freeze; start a new results folder")
     labelled = freezing.label_run(task.path, task.registration)
     task.outputs["frozen"].parent.mkdir(parents=True, exist_ok=True)
     task.outputs["frozen"].write_bytes(content)
@@ -84,20 +85,19 @@ def freeze(task: Task) -> None:
 
 def reference(task: Task) -> None:
     """Train in fp32 and trace every registered format."""
-    _train(task, None, task.registration.trace_formats)
+    _train(task, traced=True)
 
 
 def write_back_run(task: Task) -> None:
     """Train with the registered write-back; count exact events."""
     if task.rule == "target":
         receipts.check_seal(task.run / "seal.json", task.run)
-    _train(task, task.registration.write_back, ())
+    _train(task, traced=False)
 
 
-def _train(task: Task, write_back: WriteBackConfig | None, formats: tuple[str, ...]) -> None:
+def _train(task: Task, *, traced: bool) -> None:
     assert task.seed is not None
     config = task.registration.training
-    plan = Plan(training=config, seed=task.seed, write_back=write_back, trace_formats=formats)
     blocks = Blocks.from_text(load_text(config.data), config.data)
     checkpoint = task.run / "checkpoints" / f"{task.name}.pt"
     progress = task.run / "progress" / f"{task.name}.json"
@@ -110,7 +110,9 @@ def _train(task: Task, write_back: WriteBackConfig | None, formats: tuple[str, .
             write_json(progress, {"step": step, "steps": config.steps})
             written = time.monotonic()
 
-    result = train(plan, blocks, checkpoint=checkpoint, report=report)
+    result = train(
+        audit.plan(task.registration, task.seed, traced=traced), blocks, checkpoint=checkpoint, report=report
+    )
     for name in ("counts", "trace", "losses"):
         table = getattr(result, name)
         if table is not None:

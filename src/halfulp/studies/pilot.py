@@ -1,7 +1,7 @@
 """A rehearsal of the audit on its pilot seeds, from which rates and thresholds may be chosen. No target is touched.
 
 The pilot seeds play the study's parts in the order in which they are listed: the source, as many historical seeds as
-are registered, and the rest as targets. Every seed then takes its turn as source, so that the spread of each score can be
+are registered, and the rest as targets. Every seed then takes its turn as source, so that the spread of each score is
 seen and not one lucky draw.
 """
 
@@ -16,7 +16,7 @@ from halfulp.errors import InputError
 from halfulp.studies import audit
 from halfulp.studies.audit import AuditRegistration, SeedsConfig
 from halfulp.training.data import Blocks, load_text
-from halfulp.training.runner import Plan, train
+from halfulp.training.runner import train
 
 
 def rehearse(registration: AuditRegistration, processes: int) -> list[dict[str, Any]]:
@@ -62,14 +62,8 @@ def rehearse(registration: AuditRegistration, processes: int) -> list[dict[str, 
 
 
 def _train(registration: AuditRegistration, seed: int, traced: bool) -> pd.DataFrame:
-    config = registration.training
-    plan = Plan(
-        training=config,
-        seed=seed,
-        write_back=None if traced else registration.write_back,
-        trace_formats=registration.trace_formats if traced else (),
-    )
-    result = train(plan, Blocks.from_text(load_text(config.data), config.data))
+    data = registration.training.data
+    result = train(audit.plan(registration, seed, traced=traced), Blocks.from_text(load_text(data), data))
     if result.status != "completed":
         raise InputError(f"pilot seed {seed}: {result.detail}; choose a lower rate")
     table = result.trace if traced else result.counts

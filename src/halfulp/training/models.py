@@ -43,8 +43,9 @@ def build_model(config: ModelConfig, seed: int) -> nn.Module:
     torch.manual_seed(seed)
     try:
         model: nn.Module = AutoModelForCausalLM.from_config(AutoConfig.for_model(config.type, **arguments))
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise InputError(f"model.config: {config.type} refuses it: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # each version of transformers validates with exceptions of its own
+        reason = str(error).splitlines()[-1].strip()
+        raise InputError(f"model.config: {config.type} refuses it: {reason}; correct the sizes") from error
     active = [name for name, module in model.named_modules() if isinstance(module, nn.Dropout) and module.p > 0]
     if active:
         raise InputError(f"model.config: dropout is active at {active[0]}; set every dropout to 0.0")

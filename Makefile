@@ -1,0 +1,54 @@
+# Two commands: `make audit` runs the main job, `make test` passes the tests. Both set themselves up.
+PYTHON ?= python3
+SCALE ?= desk
+CORES ?= 2
+RESULTS ?= results
+RUN := $(RESULTS)/$(SCALE)/audit
+BIN := .venv/bin
+
+.PHONY: help audit test lint unit smoke benchmarks clean
+
+help:
+	@echo 'make audit [SCALE=desk|smoke|paper] [CORES=2] [RESULTS=results]   run the audit and print its verdict'
+	@echo 'make test                                                       lint, types, unit tests, the smoke workflow'
+	@echo 'make benchmarks                                                 measure speed against the usual alternatives'
+
+audit: .venv/run
+	$(BIN)/halfulp run --scale $(SCALE) --cores $(CORES) --results $(RESULTS)
+	@$(BIN)/snakemake --nolock --quiet all --config scale=$(SCALE) results=$(RESULTS) --report $(RUN)/report.html
+	@echo 'report: $(RUN)/report.html'
+	@$(BIN)/halfulp show $(RUN)
+
+test: lint
+	$(BIN)/pytest tests
+
+lint: .venv/test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakemake --lint --config scale=smoke
+
+unit: .venv/test
+	$(BIN)/pytest tests/unit
+
+smoke: .venv/test
+	$(BIN)/pytest tests/integration
+
+benchmarks: .venv/test
+	$(BIN)/pip install --quiet --no-deps torchao==0.17.0
+	$(BIN)/python benchmarks/rounding.py
+	$(BIN)/python benchmarks/training.py
+
+.venv/run: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("halfulp needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/test: .venv/run
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+clean:
+	rm -rf .venv .snakemake .mypy_cache .ruff_cache .pytest_cache

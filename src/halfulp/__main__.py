@@ -1,0 +1,5 @@
+"""``python -m halfulp`` is ``halfulp``."""
+
+from halfulp.cli import main
+
+main()

@@ -1,0 +1,122 @@
+"""Claim: a run is a function of its plan: killed and resumed, or stored natively, it gives the same bits."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from halfulp.training import runner
+from halfulp.training.runner import Plan, Result, train
+from tests.unit.training import tiny
+
+PLANS = {
+    "fp32 with trace": Plan(training=tiny.training(), seed=3, trace_formats=("e4m3", "bf16", "int3")),
+    "nearest": Plan(training=tiny.training(), seed=3, write_back=tiny.write_back()),
+    "full_sr native": Plan(training=tiny.training(), seed=3, write_back=tiny.write_back("full_sr", storage="native")),
+    "dead_zone int3": Plan(
+        training=tiny.training(), seed=3, write_back=tiny.write_back("dead_zone_sr", "int3", "native")
+    ),
+}
+
+
+def same(a: Result, b: Result) -> bool:
+    return all(getattr(a, name) == getattr(b, name) for name in ("status", "losses", "counts", "trace"))
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_killed_and_resumed_run_equals_an_undisturbed_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, checkpoint = PLANS[name], tmp_path / "run.pt"
+    whole = train(plan, tiny.blocks())
+    monkeypatch.setattr(runner, "CHECKPOINT_SECONDS", -1.0)  # save after every step
+
+    def kill(step: int, _: str) -> None:
+        if step == 4:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train(plan, tiny.blocks(), checkpoint=checkpoint, report=kill)
+    lines: list[str] = []
+    resumed = train(plan, tiny.blocks(), checkpoint=checkpoint, report=lambda _, line: lines.append(line))
+    assert "resumed" in lines[0]
+    assert "at step 3" in lines[0]
+    assert len(lines) == 1 + 3
+    assert same(resumed, whole)
+
+
+@pytest.mark.parametrize("policy", ["nearest", "full_sr"])
+@pytest.mark.parametrize("format", ["e4m3", "int3"])
+def test_native_and_analytic_storage_train_alike(policy: str, format: str) -> None:
+    plans = [
+        Plan(training=tiny.training(), seed=1, write_back=tiny.write_back(policy, format, storage))
+        for storage in ("analytic", "native")
+    ]
+    assert same(*(train(plan, tiny.blocks()) for plan in plans))
+
+
+def test_runs_differ_by_seed_and_policy() -> None:
+    """Control for the equalities above."""
+    base = PLANS["nearest"]
+    result = train(base, tiny.blocks())
+    others = [
+        dataclasses.replace(base, seed=4),
+        dataclasses.replace(base, write_back=tiny.write_back("full_sr")),
+        dataclasses.replace(base, write_back=tiny.write_back(format="e5m2")),
+    ]
+    assert not any(same(result, train(other, tiny.blocks())) for other in others)
+
+
+def test_losses_and_counts_are_recorded_as_scheduled() -> None:
+    result = train(PLANS["nearest"], tiny.blocks())
+    rows = result.losses.to_pylist()
+    assert [row["step"] for row in rows if row["split"] == "validation"] == [0, 4, 6]
+    assert [row["step"] for row in rows if row["split"] == "train"] == list(range(6))
+    assert result.counts is not None
+    counts = result.counts.to_pandas()
+    sizes = counts.groupby("group", sort=False)[["no_update", "erased", "moved"]].first().sum(axis=1)
+    assert sizes.to_dict() == {
+        "layers.0.attention.query_key_value": 48 * 16,
+        "layers.0.attention.dense": 16 * 16,
+        "layers.0.mlp.dense_h_to_4h": 32 * 16,
+        "layers.0.mlp.dense_4h_to_h": 16 * 32,
+    }
+    assert rows[-1]["loss"] < rows[0]["loss"]
+
+
+def test_tracing_does_not_disturb_training() -> None:
+    plain = train(Plan(training=tiny.training(), seed=3), tiny.blocks())
+    assert plain.losses == train(PLANS["fp32 with trace"], tiny.blocks()).losses
+
+
+def test_divergence_is_a_result_with_its_tensor_and_step() -> None:
+    config = tiny.training()
+    wild = config.model_copy(update={"optimizer": config.optimizer.model_copy(update={"learning_rate": 1.0e30})})
+    result = train(Plan(training=wild, seed=3, write_back=tiny.write_back("nearest", "bf16")), tiny.blocks())
+    assert result.status == "diverged"
+    assert "layers.0" in result.detail
+    assert "step" in result.detail
+    assert train(PLANS["nearest"], tiny.blocks()).status == "completed"  # control
+
+
+def trace_rows(formats: tuple[str, ...], **where: Any) -> list[dict[str, Any]]:
+    result = train(Plan(training=tiny.training(), seed=3, trace_formats=formats), tiny.blocks())
+    assert result.trace is not None
+    return [row for row in result.trace.to_pylist() if all(row[key] == value for key, value in where.items())]
+
+
+def test_replay_equals_local_on_the_first_step_and_later_departs() -> None:
+    columns = ("group", "no_update", "erased", "moved", "saturated")
+    for step, equal in ((0, True), (3, False)):
+        local = [[row[c] for c in columns] for row in trace_rows(("e4m3",), kind="local", step=step)]
+        replay = [[row[c] for c in columns] for row in trace_rows(("e4m3",), kind="replay", step=step)]
+        assert (local == replay) is equal
+
+
+def test_each_format_is_traced_as_if_alone() -> None:
+    assert trace_rows(("e4m3", "bf16", "int3"), format="bf16") == trace_rows(("bf16",), format="bf16")
