@@ -43,6 +43,7 @@ def tree(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for file in ("Snakefile", "environment.yml"):
         shutil.copy(ROOT / file, copy)
+    (copy / "profiles").symlink_to("workflow/profiles")
     return copy
 
 

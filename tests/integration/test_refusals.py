@@ -49,12 +49,13 @@ def test_a_deleted_freeze_is_not_made_again(rerun: Path) -> None:
     (rerun / "results/smoke/audit/frozen.json").unlink()
     done = snakemake(results=Path("results"), cwd=rerun)
     assert done.returncode != 0
-    assert "never re-frozen; start a new results folder" in done.stderr
+    assert "frozen.json: missing; a run is never re-frozen" in done.stderr
 
 
 def test_a_seal_is_not_made_again_once_outcomes_exist(rerun: Path) -> None:
-    (rerun / "results/smoke/audit/seal.json").unlink()
-    done = snakemake(results=Path("results"), cwd=rerun)
+    for name in ("seal.json", "scores.json"):
+        (rerun / "results/smoke/audit" / name).unlink()
+    done = snakemake("score", results=Path("results"), cwd=rerun)
     assert done.returncode != 0
     assert "exists before the seal" in done.stderr
 

@@ -17,7 +17,7 @@ config |= {"registration": REGISTRATION, "run": RUN}
 try:
     registration = load(Path(REGISTRATION))
     label_run(Path(REGISTRATION), registration)
-    if Path(RUN, "frozen.json").exists():
+    if Path(RUN, "frozen.json").exists() or any(Path(RUN, "receipts").glob("*.json")):
         check_frozen(Path(RUN), Path(REGISTRATION), registration)
 except HalfulpError as error:
     raise WorkflowError(str(error)) from None

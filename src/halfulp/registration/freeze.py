@@ -140,7 +140,7 @@ def check_frozen(run: Path, path: Path, registration: Registration) -> str:
     """
     frozen = run / "frozen.json"
     if not frozen.is_file():
-        raise IncompleteError(f"{frozen}: missing: this run was never frozen; start a new results folder")
+        raise IncompleteError(f"{frozen}: missing; a run is never re-frozen: restore it, or start a new results folder")
     raw = frozen.read_bytes()
     if raw != canonical_json(build_frozen(path, registration)):
         raise FrozenError(

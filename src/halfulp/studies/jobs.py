@@ -236,6 +236,7 @@ def execute(snakemake: Any) -> None:
     if task.rule != "freeze":
         freezing.check_frozen(task.run, path, registration)
     RULES[task.rule](task)
-    receipt = outputs.pop("receipt")
+    receipt = outputs["receipt"]
+    written = [path for path in map(Path, map(str, snakemake.output)) if path != receipt]
     job = receipts.Job(rule=task.rule, wildcards=task.wildcards, run=task.run, started=started)
-    receipts.write_receipt(receipt, job, inputs=task.inputs, outputs=list(outputs.values()), seed=task.seed)
+    receipts.write_receipt(receipt, job, inputs=task.inputs, outputs=written, seed=task.seed)
