@@ -36,8 +36,8 @@ smoke: .venv/test
 	$(BIN)/pytest tests/integration
 
 benchmarks: .venv/test
-	$(BIN)/pip install --quiet --no-deps torchao==0.17.0
-	$(BIN)/python benchmarks/rounding.py
+	$(BIN)/pip install --quiet --no-deps --upgrade --target build/torchao torchao==0.18.0
+	PYTHONPATH=build/torchao $(BIN)/python benchmarks/rounding.py
 	$(BIN)/python benchmarks/training.py
 
 .venv/run: pyproject.toml

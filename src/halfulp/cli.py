@@ -205,6 +205,18 @@ def formats() -> None:
             typer.echo(f"{fmt.name}: codes -{fmt.max_code} to {fmt.max_code}, one frozen scale per output channel")
 
 
+@app.command()
+@one_line
+def schema(study: Annotated[str, typer.Argument(help="A study, e.g. audit.")] = "audit") -> None:
+    """Describe every field of a study's registration, as Markdown."""
+    from halfulp.registration.document import describe
+    from halfulp.studies.catalogue import STUDIES
+
+    if study not in STUDIES:
+        raise InputError(f"study {study!r} is not known; use one of {', '.join(STUDIES)}")
+    typer.echo(describe(STUDIES[study]), nl=False)
+
+
 def _version(value: bool) -> None:
     if value:
         typer.echo(__version__)

@@ -230,32 +230,47 @@ def trace_float(old, new, shadow, emin, mantissa, limit, has_infinities):  # typ
     return local, replay, seen
 
 
+@njit(inline="always")
+def _channel(scale, max_code):  # type: ignore[no-untyped-def]
+    """Return a channel's (spacing, largest magnitude, integer significand, 2**32 over the significand's unit)."""
+    spacing = np.float64(scale)
+    fraction, exponent = math.frexp(spacing)
+    return spacing, max_code * spacing, np.int64(fraction * _SIGNIFICAND), _pow2(np.int64(56 - exponent))
+
+
+@njit(inline="always")
+def _draw_range(words, tile_words, drawn, at, count, step, key0, key1):  # type: ignore[no-untyped-def]
+    """Copy the words of coordinates ``at … at + count`` to ``words``; return the tile that is drawn now."""
+    for i in range(count):
+        if (at + i) // TILE != drawn:
+            drawn = (at + i) // TILE
+            _draw(tile_words, drawn, step, key0, key1)
+        words[i] = tile_words[(at + i) % TILE]
+    return drawn
+
+
 @njit(cache=True, error_model="numpy")
 def write_back_int(c, q, policy, scales, outer, inner, max_code, step, key0, key1):  # type: ignore[no-untyped-def]
     """As ``write_back_float`` for an integer grid; ``c`` is (outer, channels, inner) flattened, one scale a channel."""
     counts = np.zeros(COUNTS, np.int64)
-    words = np.zeros(TILE, np.uint32)
+    tile_words, words = np.zeros(TILE, np.uint32), np.zeros(inner, np.uint32)
     written = np.empty(inner, np.float32)
     drawn = -1
     for row in range(outer * scales.size):
-        spacing = np.float64(scales[row % scales.size])
-        limit = max_code * spacing
-        fraction, exponent = math.frexp(spacing)
-        significand = np.int64(fraction * _SIGNIFICAND)
-        unit = _pow2(np.int64(56 - exponent))
-        lo = row * inner
-        for i in range(lo, lo + inner):
-            near = _nearest_int(c[i], spacing, limit)
-            if policy == NEAREST or (policy == DEAD_ZONE_SR and near != q[i]):
-                written[i - lo] = near
-            else:
-                if i // TILE != drawn:
-                    drawn = i // TILE
-                    _draw(words, drawn, step, key0, key1)
-                down, gap, up = _split_int(c[i], spacing, significand, unit, limit)
-                written[i - lo] = _pick(c[i], down, gap, up, words[i % TILE], False)
-        _tally(counts, q[lo : lo + inner], c[lo : lo + inner], written, np.float32(limit))
-        c[lo : lo + inner] = written
+        spacing, limit, significand, unit = _channel(scales[row % scales.size], max_code)
+        candidate, stored = c[row * inner : (row + 1) * inner], q[row * inner : (row + 1) * inner]
+        if policy != FULL_SR:
+            for i in range(inner):
+                written[i] = _nearest_int(candidate[i], spacing, limit)
+        if policy != NEAREST:
+            drawn = _draw_range(words, tile_words, drawn, row * inner, inner, step, key0, key1)
+            for i in range(inner):
+                down, gap, up = _split_int(candidate[i], spacing, significand, unit, limit)
+                picked = _pick(candidate[i], down, gap, up, words[i], False)
+                written[i] = picked if policy == FULL_SR or written[i] == stored[i] else written[i]
+        _tally(counts, stored, candidate, written, np.float32(limit))
+        for i in range(inner):
+            candidate[i] = written[i]
     return counts, np.float32(0.0)
 
 
@@ -264,26 +279,25 @@ def trace_int(old, new, shadow, scales, outer, inner, max_code):  # type: ignore
     """As ``trace_float`` for an integer grid."""
     local = np.zeros(COUNTS, np.int64)
     replay = np.zeros(COUNTS, np.int64)
-    stored = np.empty(inner, np.float32)
-    candidate = np.empty(inner, np.float32)
-    written = np.empty(inner, np.float32)
+    stored, candidate, written = np.empty(inner, np.float32), np.empty(inner, np.float32), np.empty(inner, np.float32)
     for row in range(outer * scales.size):
-        spacing = np.float64(scales[row % scales.size])
-        limit = max_code * spacing
-        fraction, exponent = math.frexp(spacing)
-        significand = np.int64(fraction * _SIGNIFICAND)
-        unit = _pow2(np.int64(56 - exponent))
-        lo = row * inner
+        spacing, limit, significand, unit = _channel(scales[row % scales.size], max_code)
+        at, to = row * inner, (row + 1) * inner
+        before, after, held = old[at:to], new[at:to], shadow[at:to]
         for i in range(inner):
-            stored[i] = _nearest_int(old[lo + i], spacing, limit)
-            candidate[i] = np.float32(stored[i] + np.float32(new[lo + i] - old[lo + i]))
+            stored[i] = _nearest_int(before[i], spacing, limit)
+            candidate[i] = np.float32(stored[i] + np.float32(after[i] - before[i]))
             written[i] = _nearest_int(candidate[i], spacing, limit)
-            down, gap, up = _split_int(candidate[i], spacing, significand, unit, limit)
-            local[ERASING_WORDS] += _erasing(stored[i], candidate[i], down, gap, up)
         _tally(local, stored, candidate, written, np.float32(limit))
+        erasing = np.int64(0)
         for i in range(inner):
-            candidate[i] = np.float32(shadow[lo + i] + np.float32(new[lo + i] - old[lo + i]))
+            down, gap, up = _split_int(candidate[i], spacing, significand, unit, limit)
+            erasing += _erasing(stored[i], candidate[i], down, gap, up)
+        local[ERASING_WORDS] += erasing
+        for i in range(inner):
+            candidate[i] = np.float32(held[i] + np.float32(after[i] - before[i]))
             written[i] = _nearest_int(candidate[i], spacing, limit)
-        _tally(replay, shadow[lo : lo + inner], candidate, written, np.float32(limit))
-        shadow[lo : lo + inner] = written
+        _tally(replay, held, candidate, written, np.float32(limit))
+        for i in range(inner):
+            held[i] = written[i]
     return local, replay, np.float32(0.0)

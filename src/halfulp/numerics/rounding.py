@@ -155,7 +155,7 @@ def trace_(old: Tensor, new: Tensor, shadow: Tensor, fmt: Format, scale: Tensor 
     """
     _require_fp32(old, new, shadow)
     if not all(_fusable(tensor, scale) for tensor in (old, new, shadow)):
-        return _reference_trace(old, new, shadow, fmt, scale)
+        return reference_trace_(old, new, shadow, fmt, scale)
     arrays = [tensor.detach().view(-1).numpy() for tensor in (old, new, shadow)]
     if isinstance(fmt, FloatFormat):
         local, replay, _ = kernels.trace_float(*arrays, *_float_arguments(fmt))
@@ -166,7 +166,8 @@ def trace_(old: Tensor, new: Tensor, shadow: Tensor, fmt: Format, scale: Tensor 
     return TraceCounts(_events(local, old.numel()), _events(replay, old.numel()), int(local[kernels.ERASING_WORDS]))
 
 
-def _reference_trace(old: Tensor, new: Tensor, shadow: Tensor, fmt: Format, scale: Tensor | None) -> TraceCounts:
+def reference_trace_(old: Tensor, new: Tensor, shadow: Tensor, fmt: Format, scale: Tensor | None) -> TraceCounts:
+    """Do what :func:`trace_` does, in plain torch operations."""
     change = new - old
     stored = reference.round_nearest(old, fmt, scale)
     candidate = stored + change

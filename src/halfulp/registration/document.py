@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -75,6 +75,39 @@ def explain(error: ValidationError) -> str:
     reason = first["msg"].removeprefix("Value error, ")
     remedy = "" if ";" in reason else "; correct it (docs/registration.md says what it may be)"
     return f"field {field or '(whole)'}: value {_short(first['input'])}: {reason}{remedy}{more}"
+
+
+def describe(schema: type[Strict], prefix: str = "") -> str:
+    """Return a Markdown table of every field of a registration, nested fields by their dotted names."""
+    header = "| field | what it is | type |\n|---|---|---|\n" if not prefix else ""
+    rows = ""
+    for name, field in schema.model_fields.items():
+        inner = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, Strict)]
+        repeated = "[]" if inner and get_origin(field.annotation) is tuple else ""
+        text = field.description or (inner[0].__doc__ or "").strip().splitlines()[0]
+        kind = "" if inner else _kind(field.annotation)
+        rows += f"| `{prefix}{name}{repeated}` | {text} | {kind} |\n"
+        if inner:
+            rows += describe(inner[0], f"{prefix}{name}{repeated}.")
+    return header + rows
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    return (annotation, *(part for argument in get_args(annotation) for part in _parts(argument)))
+
+
+def _kind(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(f"`{value}`" for value in get_args(annotation))
+    if get_origin(annotation) is Annotated:
+        return _kind(get_args(annotation)[0])
+    if get_origin(annotation) is tuple:
+        inner = get_args(annotation)
+        length = "list" if inner[-1] is Ellipsis else f"list of {len(inner)}"
+        return f"{length}: {_kind(inner[0])}"
+    if get_origin(annotation) is dict:
+        return "mapping"
+    return {str: "text", int: "integer", float: "number"}.get(annotation, "value")
 
 
 def _short(value: Any) -> str:

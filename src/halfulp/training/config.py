@@ -77,6 +77,7 @@ class TrainingConfig(Strict):
     data: DataConfig
     optimizer: OptimizerConfig
     schedule: ScheduleConfig
+    device: Literal["cpu", "cuda"] = Field(description="where the runs train; initial weights are drawn on the CPU")
     steps: Count = Field(description="optimizer steps")
     record_every: Count = Field(description="events are recorded at steps 0, k, 2k, …")
     validate_every: Count = Field(description="validation loss is evaluated before steps 0, k, 2k, … and at the end")

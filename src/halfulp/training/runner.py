@@ -11,7 +11,7 @@ import pyarrow as pa
 import torch
 from torch import nn
 
-from halfulp.errors import DivergedError
+from halfulp.errors import DivergedError, InputError
 from halfulp.training.config import OptimizerConfig, TrainingConfig, WriteBackConfig
 from halfulp.training.data import Blocks
 from halfulp.training.hooks import ReferenceTrace, StepHooks, WriteBack
@@ -77,7 +77,7 @@ class _State:
         os.replace(temporary, path)
 
     def load(self, path: Path) -> None:
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, weights_only=True, map_location=next(self.model.parameters()).device)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         for name, hook in self.hooks.items():
@@ -114,7 +114,7 @@ def train(
         rate = learning_rate(step, peak=config.optimizer.learning_rate, steps=config.steps, schedule=config.schedule)
         for group in state.optimizer.param_groups:
             group["lr"] = rate
-        loss = next_token_loss(state.model, blocks.batch(step, plan.seed))
+        loss = next_token_loss(state.model, blocks.batch(step, plan.seed).to(config.device))
         state.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = float(nn.utils.clip_grad_norm_(state.model.parameters(), config.optimizer.clip_norm))
@@ -140,14 +140,18 @@ def train(
 @torch.no_grad()
 def evaluate(model: nn.Module, blocks: Blocks) -> float:
     """Return the mean validation loss in nats per token."""
-    size = blocks.batch_size
-    held_out = torch.split(blocks.validation, size)
-    total = sum(float(next_token_loss(model, block.long())) * len(block) for block in held_out)
+    device = next(model.parameters()).device
+    held_out = torch.split(blocks.validation.long().to(device), blocks.batch_size)
+    total = sum(float(next_token_loss(model, block)) * len(block) for block in held_out)
     return total / len(blocks.validation)
 
 
 def _start(plan: Plan) -> _State:
-    model = build_model(plan.training.model, plan.seed)
+    if plan.training.device == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            "training.device: 'cuda': no CUDA device here; run on one, or register a study with device: cpu"
+        )
+    model = build_model(plan.training.model, plan.seed).to(plan.training.device)
     optimizer = build_optimizer(model, plan.training.optimizer)
     every = plan.training.record_every
     hooks: dict[str, StepHooks] = {}

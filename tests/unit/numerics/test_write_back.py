@@ -22,7 +22,7 @@ from halfulp.numerics import (
     trace_,
     write_back_,
 )
-from halfulp.numerics.rounding import _reference_trace, written_value
+from halfulp.numerics.rounding import reference_trace_, written_value
 
 POLICIES: tuple[Policy, ...] = ("nearest", "full_sr", "dead_zone_sr")
 by_format = pytest.mark.parametrize("fmt", REGISTRY.values(), ids=REGISTRY)
@@ -70,7 +70,7 @@ def test_fused_trace_equals_reference(fmt: Format) -> None:
         old = new + torch.randn(shape, generator=torch.Generator().manual_seed(9)) * 1e-2
         shadow = reference.round_nearest(old, fmt, scale)
         fused, plain = shadow.clone(), shadow.clone()
-        assert trace_(old, new, fused, fmt, scale) == _reference_trace(old, new, plain, fmt, scale)
+        assert trace_(old, new, fused, fmt, scale) == reference_trace_(old, new, plain, fmt, scale)
         assert same_bits(fused, plain)
 
 

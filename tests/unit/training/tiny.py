@@ -45,6 +45,7 @@ def training(steps: int = 6) -> TrainingConfig:
             name="adamw", learning_rate=6e-3, betas=(0.9, 0.95), epsilon=1e-8, weight_decay=0.1, clip_norm=1.0
         ),
         schedule=ScheduleConfig(name="cosine", warmup_steps=2, final_fraction=0.1),
+        device="cpu",
         steps=steps,
         record_every=1,
         validate_every=4,
