@@ -52,7 +52,8 @@ def draw_curves(context: ReportContext, forecasts: pd.DataFrame, counts: dict[in
             _panel(axis, group, declared, forecasts, counts)
         for axis in axes.flat[len(groups) :]:
             axis.set_visible(False)
-        figure.supxlabel("optimizer step")
+        for axis in axes[-1]:
+            axis.set_xlabel("optimizer step")
         figure.supylabel("erased fraction of proposed updates")
         handles, labels = axes.flat[0].get_legend_handles_labels()
         figure.suptitle(_title(context), fontsize=8)
