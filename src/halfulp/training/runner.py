@@ -17,6 +17,7 @@ from halfulp.training.data import Blocks
 from halfulp.training.hooks import ReferenceTrace, StepHooks, WriteBack
 from halfulp.training.models import build_model, next_token_loss
 from halfulp.training.schedules import learning_rate
+from halfulp.training.stall import StallForecast, StallingWriteBack
 from halfulp.training.tables import LOSSES, make_table
 
 #: Seconds between checkpoints. When they are written changes no result, only how much a killed run repeats.
@@ -35,6 +36,9 @@ class Plan:
     write_back: WriteBackConfig | None = None
     #: Formats that an fp32 run traces.
     trace_formats: tuple[str, ...] = ()
+    #: Steps N after which an idle coordinate counts as stalled; None leaves stalling unwatched. A trace that watches
+    #: stalling takes one format.
+    stall_window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Result:
     counts: pa.Table | None
     #: See ``tables.TRACE``; None for a run without trace.
     trace: pa.Table | None
+    #: Rows of ``StallingWriteBack`` or ``StallForecast``; empty unless stalling was watched.
+    stalls: list[tuple[Any, ...]]
 
 
 @dataclass
@@ -134,7 +140,9 @@ def train(
     if status == "completed":
         state.losses.append((config.steps, "validation", evaluate(state.model, blocks), None, None))
     tables = {name: hook.table() for name, hook in state.hooks.items()}
-    return Result(status, detail, make_table(state.losses, LOSSES), tables.get("counts"), tables.get("trace"))
+    stalls = [row for hook in state.hooks.values() for row in getattr(hook, "stalls", [])]
+    losses = make_table(state.losses, LOSSES)
+    return Result(status, detail, losses, tables.get("counts"), tables.get("trace"), stalls)
 
 
 @torch.no_grad()
@@ -153,18 +161,28 @@ def _start(plan: Plan) -> _State:
         )
     model = build_model(plan.training.model, plan.seed).to(plan.training.device)
     optimizer = build_optimizer(model, plan.training.optimizer)
-    every = plan.training.record_every
     hooks: dict[str, StepHooks] = {}
     if plan.write_back is not None and plan.write_back.policy != "fp32":
-        spec = plan.write_back
-        hooks["counts"] = WriteBack(
-            model, spec.format, spec.policy, storage=spec.storage, seed=plan.seed, record_every=every
-        )
+        hooks["counts"] = _write_back_hook(plan, model, plan.write_back)
     if plan.trace_formats:
-        hooks["trace"] = ReferenceTrace(model, plan.trace_formats, record_every=every)
+        hooks["trace"] = _trace_hook(plan, model)
     for hook in hooks.values():
         hook.attach(optimizer)
     return _State(model, optimizer, hooks)
+
+
+def _write_back_hook(plan: Plan, model: nn.Module, spec: WriteBackConfig) -> StepHooks:
+    keywords: dict[str, Any] = {"storage": spec.storage, "seed": plan.seed, "record_every": plan.training.record_every}
+    if plan.stall_window is None:
+        return WriteBack(model, spec.format, spec.policy, **keywords)
+    return StallingWriteBack(model, spec.format, spec.policy, stall_window=plan.stall_window, **keywords)
+
+
+def _trace_hook(plan: Plan, model: nn.Module) -> StepHooks:
+    every = plan.training.record_every
+    if plan.stall_window is None:
+        return ReferenceTrace(model, plan.trace_formats, record_every=every)
+    return StallForecast(model, plan.trace_formats, stall_window=plan.stall_window, record_every=every)
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
