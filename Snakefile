@@ -1,11 +1,13 @@
 # halfulp: the audit of low-precision write-back as a workflow.
 #
 #   snakemake --cores 2                                  the `desk` audit
-#   snakemake --cores 2 --config scale=smoke             the same in small
+#   snakemake --cores 2 --config study=all               every study that the scale registers
+#   snakemake --cores 2 --config scale=smoke study=grid  one of them, in small
 #   snakemake --cores 2 --config results=elsewhere       a new run in a new folder
 #   snakemake --report report.html                       after a run
 #
-# Order: freeze -> references and historical targets -> predict -> seal -> unseen targets -> open -> score -> report.
+# Order of the audit: freeze -> references and historical targets -> predict -> seal -> unseen targets -> open -> score
+# -> report. Order of a mechanism system: freeze -> forecast -> measure -> judge -> present.
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -16,21 +18,25 @@ report: "workflow/report/workflow.rst"
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/freeze.smk"
-include: "workflow/rules/references.smk"
-include: "workflow/rules/predict.smk"
-include: "workflow/rules/targets.smk"
-include: "workflow/rules/score.smk"
-include: "workflow/rules/report.smk"
+include: "workflow/rules/mechanism.smk"
+
+
+if "audit" in STUDIES:
+
+    include: "workflow/rules/audit.smk"
+    include: "workflow/rules/references.smk"
+    include: "workflow/rules/predict.smk"
+    include: "workflow/rules/targets.smk"
+    include: "workflow/rules/score.smk"
+    include: "workflow/rules/report.smk"
 
 
 localrules:
     all,
     freeze,
-    seal,
-    open,
 
 
 rule all:
     default_target: True
     input:
-        f"{RUN}/receipts/report.json",
+        [last_receipt(study) for study in STUDIES],

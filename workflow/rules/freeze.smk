@@ -1,15 +1,15 @@
 # First rule of all: hash the registration and every registered source file; give the run its identity and label.
 rule freeze:
     input:
-        ancient(REGISTRATION),
+        ancient(f"preregistration/{SCALE}/{{study}}.yaml"),
     output:
-        frozen=f"{RUN}/frozen.json",
-        run=f"{RUN}/run.json",
-        receipt=f"{RUN}/receipts/freeze.json",
+        frozen=f"{BASE}/{{study}}/frozen.json",
+        run=f"{BASE}/{{study}}/run.json",
+        receipt=f"{BASE}/{{study}}/receipts/freeze.json",
     log:
-        f"{RUN}/logs/freeze.log",
+        f"{BASE}/{{study}}/logs/freeze.log",
     benchmark:
-        f"{RUN}/benchmarks/freeze.tsv"
+        f"{BASE}/{{study}}/benchmarks/freeze.tsv"
     conda:
         "../../environment.yml"
     resources:

@@ -58,10 +58,15 @@ def draw_curves(context: ReportContext, forecasts: pd.DataFrame, counts: dict[in
         handles, labels = axes.flat[0].get_legend_handles_labels()
         figure.suptitle(_title(context), fontsize=8)
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(stem.with_suffix(".pdf"), metadata=PDF_METADATA, bbox_inches="tight")
-        figure.savefig(stem.with_suffix(".png"), dpi=160, metadata={"Software": None}, bbox_inches="tight")
-        plt.close(figure)
+        save(figure, stem)
+
+
+def save(figure: Any, stem: Path) -> None:
+    """Write a figure as PDF and PNG, and close it."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(stem.with_suffix(".pdf"), metadata=PDF_METADATA, bbox_inches="tight")
+    figure.savefig(stem.with_suffix(".png"), dpi=160, metadata={"Software": None}, bbox_inches="tight")
+    plt.close(figure)
 
 
 def _panel(axis: Any, group: str, declared: str, forecasts: pd.DataFrame, counts: dict[int, pd.DataFrame]) -> None:

@@ -26,3 +26,22 @@ AUDIT = (
     Claim("blind", "common time in the outcomes' variation", "99.65", "%", ("share", "time")),
     Claim("blind", "RMSE of the matched correction", "0.00283", "erased fraction", ("predictor", "matched_correction")),
 )
+
+SAME = "same condition, same predictor"
+MECHANISMS = (
+    Claim("grid", "post-init in forecast and measurement", "55/72", "cells", ("claims", "post_init")),
+    Claim("grid", "of these, forecast within 15 %", "52/55", "cells", ("claims", "within")),
+    Claim("grid", "forecast and measured category differ", "4/72", "cells", ("claims", "differ")),
+    Claim("grid", "span of measured times", "384", "×", ("claims", "span")),
+    Claim("features", "half-ULP condition predicts the freeze: closed form", "yes", "", ("claims", "analytic")),
+    Claim("features", "half-ULP condition predicts the freeze: trace", "yes", "", ("claims", "trace")),
+    Claim("emulator", "one trace forecasts a 128-fold range of widths", SAME, "", ("claims", "within")),
+    Claim("cnn", "post-init layers dated", "same condition", "", ("claims", "within")),
+    Claim("cnn", "layers whose category was forecast", "same condition", "", ("claims", "categories")),
+    Claim("gpt_bf16", "freeze, forecast and measured", "within 4 steps", "steps", ("claims", "steps")),
+    Claim("gpt_bf16", "difference", "at most 4", "steps", ("claims", "difference")),
+    Claim("gpt_bf16", "freeze as a share of the run", "just past 0.5", "", ("claims", "relative_step")),
+    Claim("gpt_bf16", "largest stalled fraction", "persistent to nearest only", "", ("claims", "stalled")),
+    Claim("gpt2_fp8", "dense weights freeze at initialization", "both formats, as forecast", "", ("claims", "frozen")),
+    Claim("gpt2_fp8", "improvement of fp32 in validation loss", "keeps improving", "nats", ("claims", "improvement")),
+)

@@ -3,22 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jinja2
 import pandas as pd
 
 from halfulp.audit.decomposition import NAMES
 from halfulp.registration.deviations import Deviation
-from halfulp.registration.document import Registration
 from halfulp.report import paper
 
 
 @dataclass(frozen=True)
-class ReportContext:
-    """What tables, figures and captions are made from."""
+class Context:
+    """What the tables and figures of any study are made from."""
 
-    registration: Registration
+    registration: Any
     #: Contents of ``scores.json``.
     scores: dict[str, Any]
     #: Contents of ``run.json``.
@@ -32,6 +31,11 @@ class ReportContext:
             f"{self.registration.study}, scale {self.registration.scale}; {self.identity['label']} run "
             f"({self.identity['label_detail']}); deviations: {len(self.deviations) or 'none'}."
         )
+
+
+@dataclass(frozen=True)
+class ReportContext(Context):
+    """The audit's context."""
 
     @property
     def predictors(self) -> dict[str, dict[str, Any]]:
@@ -61,7 +65,7 @@ def paper_table(context: ReportContext) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["system", "quantity", "paper", "this run", "unit", "verdict"])
 
 
-def gate_table(context: ReportContext) -> pd.DataFrame:
+def gate_table(context: Context) -> pd.DataFrame:
     """The registered gates with what was measured."""
     columns = ["name", "score", "value", "comparator", "threshold", "outcome"]
     frame = pd.DataFrame(context.scores["gates"], columns=columns)
@@ -100,8 +104,11 @@ def decomposition_table(context: ReportContext) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["source of variation", "share of variation (%)"])
 
 
+ContextT = TypeVar("ContextT", bound=Context)
+Tables = dict[str, Callable[[ContextT], pd.DataFrame]]
+
 #: Tables by file name. Markdown and LaTeX show at most this many columns; the CSV has them all.
-TABLES: dict[str, Callable[[ReportContext], pd.DataFrame]] = {
+TABLES: Tables[ReportContext] = {
     "paper": paper_table,
     "gates": gate_table,
     "predictors": predictor_table,
@@ -123,23 +130,36 @@ def printed(frame: pd.DataFrame) -> pd.DataFrame:
     return leading.astype(object).map(number)
 
 
-def write_all(context: ReportContext, folder: Path) -> None:
+def write_tables(tables: Tables[ContextT], context: ContextT, folder: Path) -> None:
     """Write every table as CSV, Markdown and LaTeX."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, make in TABLES.items():
-        frame = make(context)
-        text = printed(frame)
-        labelled = frame.assign(label=context.identity["label"])
-        _write(folder / f"{name}.csv", labelled.to_csv(index=False, lineterminator="\n"))
-        markdown = text.to_markdown(index=False, disable_numparse=True)
-        _write(folder / f"{name}.md", f"{markdown}\n\n{context.note}\n")
-        _write(folder / f"{name}.tex", _latex(text, name, context))
+    for name, make in tables.items():
+        frame = make(context).assign(label=context.identity["label"])
+        write_table(frame, f"{context.registration.title}: {name}", context.note, folder / name)
 
 
-def _latex(text: pd.DataFrame, name: str, context: ReportContext) -> str:
+def write_table(frame: pd.DataFrame, title: str, note: str, stem: Path) -> None:
+    """Write one table, whose last column is the label, as ``.csv``, ``.md`` and ``.tex``."""
+    text = printed(frame.drop(columns="label"))
+    _write(stem.with_suffix(".csv"), frame.to_csv(index=False, lineterminator="\n"))
+    markdown = text.to_markdown(index=False, disable_numparse=True)
+    _write(stem.with_suffix(".md"), f"{markdown}\n\n{note}\n")
+    _write(stem.with_suffix(".tex"), _latex(text, title, note, stem.name))
+
+
+def combine(papers: list[Path], scale: str, stem: Path) -> None:
+    """Put the ``paper`` tables of several studies into one; each row keeps its study's label."""
+    frame = pd.concat([pd.read_csv(path, dtype=str, keep_default_na=False) for path in papers])
+    label = frame.pop("label")
+    note = f"Scale {scale}. Labels stand in the last column: registered, replication or unregistered."
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    write_table(frame.assign(run=label, label=label), f"This project beside the paper, scale {scale}", note, stem)
+
+
+def _latex(text: pd.DataFrame, title: str, note: str, name: str) -> str:
     escaped = text.rename(columns=_escape).map(_escape)
     body = escaped.to_latex(index=False, column_format="l" * len(text.columns))
-    caption = f"{_escape(context.registration.title)}: {name}. {_escape(context.note)}"
+    caption = f"{_escape(title)}. {_escape(note)}"
     table = f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{tab:{name}}}\n{body}\\end{{table}}\n"
     return f"% needs \\usepackage{{booktabs}}\n{table}"
 

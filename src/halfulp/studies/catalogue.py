@@ -1,12 +1,32 @@
-"""The studies by name, with the class of their registrations."""
+"""The studies by name."""
 
 from pathlib import Path
+from typing import cast
 
 from halfulp.errors import InputError
 from halfulp.registration.document import Registration, load_registration
-from halfulp.studies.audit import AuditRegistration
+from halfulp.studies import audit, cnn, emulator, features, gpt2_fp8, gpt_bf16, grid
+from halfulp.studies.mechanism import Mechanism
 
-STUDIES: dict[str, type[Registration]] = {"audit": AuditRegistration}
+#: The mechanism systems' modules by name.
+MECHANISMS = {
+    "grid": grid,
+    "features": features,
+    "emulator": emulator,
+    "cnn": cnn,
+    "gpt_bf16": gpt_bf16,
+    "gpt2_fp8": gpt2_fp8,
+}
+#: Class of every study's registration.
+STUDIES: dict[str, type[Registration]] = {
+    "audit": audit.AuditRegistration,
+    **{name: module.REGISTRATION for name, module in MECHANISMS.items()},
+}
+
+
+def mechanism(study: str) -> Mechanism:
+    """Return a mechanism system's module."""
+    return cast("Mechanism", MECHANISMS[study])
 
 
 def load(path: Path) -> Registration:
@@ -19,3 +39,8 @@ def load(path: Path) -> Registration:
     if schema is None:
         raise InputError(f"{path}: study {path.stem!r} is not known; use one of {', '.join(STUDIES)}")
     return load_registration(path, schema)
+
+
+def registered(scale: Path) -> list[str]:
+    """Return the studies that have a registration in a scale's folder, in the catalogue's order."""
+    return [study for study in STUDIES if (scale / f"{study}.yaml").is_file()]

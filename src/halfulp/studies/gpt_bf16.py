@@ -28,7 +28,7 @@ class GptBf16Registration(MechanismRegistration):
 
     @model_validator(mode="after")
     def _known(self) -> "GptBf16Registration":
-        mechanism.check_gates(self.gates, ("step_difference", "relative_step", "control_stalled"))
+        mechanism.check_gates(self.gates, ("step_difference", "relative_step", "nearest_stalled", "control_stalled"))
         return self
 
 
@@ -93,12 +93,13 @@ def conclude(
     scores = {
         "step_difference": float(abs(expected - found)) if dated else missing,
         "relative_step": found / registration.training.steps if found is not None else missing,
-        "control_stalled": measured.last(STOCHASTIC, "stalled_fraction"),
+        "nearest_stalled": measured.largest(NEAREST, "stalled_fraction"),
+        "control_stalled": measured.largest(STOCHASTIC, "stalled_fraction"),
     }
     claims: dict[str, str | float] = {
         "steps": f"forecast {expected}, measured {found}",
         "difference": scores["step_difference"],
         "relative_step": scores["relative_step"],
-        "stalled": f"{measured.last(NEAREST, 'stalled_fraction'):.4f}, control {scores['control_stalled']:.4f}",
+        "stalled": f"{scores['nearest_stalled']:.4f}, control {scores['control_stalled']:.4f}",
     }
     return Conclusion(scores, claims)

@@ -126,10 +126,20 @@ class Evidence:
     metrics: pd.DataFrame
     diverged: dict[str, str]
 
+    def values(self, cell: str, metric: str) -> list[float]:
+        """Return a metric's values in a cell, by step."""
+        rows = self.metrics[(self.metrics["cell"] == cell) & (self.metrics["metric"] == metric)]
+        values: list[float] = rows.sort_values("step")["value"].tolist()
+        return values
+
     def last(self, cell: str, metric: str) -> float:
         """Return a metric's last value in a cell; NaN if it has none."""
-        rows = self.metrics[(self.metrics["cell"] == cell) & (self.metrics["metric"] == metric)]
-        return float(rows.sort_values("step")["value"].iloc[-1]) if len(rows) else float("nan")
+        values = self.values(cell, metric)
+        return values[-1] if values else float("nan")
+
+    def largest(self, cell: str, metric: str) -> float:
+        """Return a metric's largest value in a cell; NaN if it has none."""
+        return max(self.values(cell, metric), default=float("nan"))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Persistent freeze: coordinates that had a proposal in each of the last N steps and moved in none of them.
 
 Under stochastic rounding each step may erase most proposals and yet nothing stays frozen, so the erased fraction says
-little by itself. ``StallingWriteBack`` measures the stalled fraction. ``StallForecast`` forecasts it from an fp32 run, as
-the product of the probabilities of being erased in each of the last N steps. Rounding to nearest has probabilities of 0
-and 1; under stochastic rounding the product holds while the stored weight stays where the reference's is.
+little by itself. ``StallingWriteBack`` measures the stalled fraction. ``StallForecast`` forecasts it from an fp32 run:
+the product of the probabilities of being erased in each of the last N steps. Rounding to nearest has probabilities
+of 0 and 1; under stochastic rounding the product holds while the stored weight stays where the reference's is.
 """
 
 from collections import deque

@@ -1,0 +1,124 @@
+"""The audit's rules as functions of a task: read declared inputs, compute, write declared outputs."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from halfulp.registration import receipts
+from halfulp.registration.deviations import deviations_for
+from halfulp.registration.digests import digest_all, read_json, write_json
+from halfulp.studies import audit
+from halfulp.studies.tasks import Task
+from halfulp.training.data import Blocks, load_text
+from halfulp.training.runner import train
+from halfulp.training.tables import COUNTS, TRACE, make_table, read_table, write_table
+
+
+def _trace(task: Task, part: str, seed: int) -> pd.DataFrame:
+    return read_table(task.run / part / f"seed{seed}" / "trace.parquet", TRACE).to_pandas()
+
+
+def _counts(task: Task, part: str, seed: int) -> pd.DataFrame:
+    return read_table(task.run / part / f"seed{seed}" / "counts.parquet", COUNTS).to_pandas()
+
+
+def reference(task: Task) -> None:
+    """Train in fp32 and trace every registered format."""
+    _train(task, traced=True)
+
+
+def write_back_run(task: Task) -> None:
+    """Train with the registered write-back; count exact events."""
+    if task.rule == "target":
+        receipts.check_seal(task.run / "seal.json", task.run)
+    _train(task, traced=False)
+
+
+def _train(task: Task, *, traced: bool) -> None:
+    assert task.seed is not None
+    config = task.registration.training
+    blocks = Blocks.from_text(load_text(config.data), config.data)
+    checkpoint = task.run / "checkpoints" / f"{task.name}.pt"
+    plan = audit.plan(task.registration, task.seed, traced=traced)
+    result = train(plan, blocks, checkpoint=checkpoint, report=task.reporter(config.steps))
+    for name in ("counts", "trace", "losses"):
+        table = getattr(result, name)
+        if table is not None:
+            write_table(table, task.outputs[name])
+    validation = [row["loss"] for row in result.losses.to_pylist() if row["split"] == "validation"]
+    write_json(
+        task.outputs["summary"],
+        {
+            "schema": "halfulp.training/1",
+            "seed": task.seed,
+            "status": result.status,
+            "detail": result.detail,
+            "validation_loss": {"first": audit.finite(validation[0]), "last": audit.finite(validation[-1])},
+        },
+    )
+    checkpoint.unlink(missing_ok=True)
+
+
+def predict(task: Task) -> None:
+    """Forecast every target seed, and rank the candidates, from the references and the historical outcomes alone."""
+    evidence, axes = audit.build_evidence(
+        task.registration, partial(_trace, task), partial(_counts, task), opened=False
+    )
+    names, seeds = task.registration.predictors.blind, task.registration.seeds.targets
+    rows = audit.forecast_rows(names, evidence, axes, seeds)
+    write_table(make_table(rows, audit.FORECASTS), task.outputs["forecasts"])
+    write_json(task.outputs["ranking"], audit.blind_ranking(task.registration, evidence))
+
+
+def seal(task: Task) -> None:
+    """Fix the forecasts before any unseen target has started."""
+    forecasts = [task.run / "forecasts.parquet", task.run / "ranking.json"]
+    receipts.write_seal(task.outputs["seal"], task.run, forecasts, task.run / "targets")
+
+
+def open_seal(task: Task) -> None:
+    """Open the seal: every sealed file is what it was, and every target has its outcome."""
+    sealed = receipts.check_seal(task.run / "seal.json", task.run)
+    outcomes = [path for path in task.inputs if path.name == "counts.parquet"]
+    record = {"schema": "halfulp.opened/1", "sealed": sealed["sealed"], "outcomes": digest_all(outcomes, task.run)}
+    write_json(task.outputs["opened"], record)
+
+
+def score(task: Task) -> None:
+    """Score the sealed forecasts, judge the gates, decompose the outcomes."""
+    receipts.check_seal(task.run / "seal.json", task.run)
+    evidence, axes = audit.build_evidence(task.registration, partial(_trace, task), partial(_counts, task), opened=True)
+    sealed = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
+    ranking = read_json(task.run / "ranking.json")
+    record = audit.score(task.registration, evidence, axes, sealed, ranking, partial(_counts, task))
+    write_json(task.outputs["scores"], record)
+
+
+def report(task: Task) -> None:
+    """Write tables, figures and captions from the scores and the sealed forecasts."""
+    from halfulp.report import figures, tables  # matplotlib and jinja2 take a second that no other rule needs
+
+    scores = read_json(task.run / "scores.json")
+    identity = read_json(task.run / "run.json")
+    forecasts = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
+    counts = {seed: _counts(task, "targets", seed) for seed in task.registration.seeds.targets}
+    deviations = deviations_for(task.path.parent.parent / "deviations.yaml", task.registration)
+    context = tables.ReportContext(task.registration, scores, identity, deviations)
+    tables.write_tables(tables.TABLES, context, task.run / "tables")
+    figures.draw_curves(context, forecasts, counts, task.run / "figures" / "curves")
+    tables.write_captions(context, Path("workflow/report"), task.run / "captions")
+
+
+RULES: dict[str, Callable[[Task], None]] = {
+    "reference": reference,
+    "historical": write_back_run,
+    "predict": predict,
+    "seal": seal,
+    "target": write_back_run,
+    "open": open_seal,
+    "matched": reference,
+    "score": score,
+    "report": report,
+}
