@@ -3,21 +3,20 @@ PYTHON ?= python3
 SCALE ?= desk
 CORES ?= 2
 RESULTS ?= results
-RUN := $(RESULTS)/$(SCALE)/audit
 BIN := .venv/bin
 
-.PHONY: help audit test lint unit smoke benchmarks clean
+.PHONY: help audit all test lint unit smoke benchmarks clean
 
 help:
 	@echo 'make audit [SCALE=desk|smoke|paper] [CORES=2] [RESULTS=results]   run the audit and print its verdict'
+	@echo 'make all   [SCALE=desk|smoke|gpt2] ...                           run every study of the scale'
 	@echo 'make test                                                       lint, types, unit tests, the smoke workflow'
 	@echo 'make benchmarks                                                 measure speed against the usual alternatives'
 
-audit: .venv/run
-	$(BIN)/halfulp run --scale $(SCALE) --cores $(CORES) --results $(RESULTS)
-	@$(BIN)/snakemake --nolock --quiet all --config scale=$(SCALE) results=$(RESULTS) --report $(RUN)/report.html
-	@echo 'report: $(RUN)/report.html'
-	@$(BIN)/halfulp show $(RUN)
+audit all: .venv/run
+	$(BIN)/halfulp run --scale $(SCALE) --study $@ --cores $(CORES) --results $(RESULTS)
+	@$(BIN)/halfulp report --scale $(SCALE) --study $@ --results $(RESULTS)
+	@$(BIN)/halfulp show --scale $(SCALE) --study $@ --results $(RESULTS)
 
 test: lint
 	$(BIN)/pytest tests
@@ -27,7 +26,7 @@ lint: .venv/test
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow/rules
-	$(BIN)/snakemake --lint --config scale=smoke
+	$(BIN)/snakemake --lint --config scale=smoke study=all results=.lint
 
 unit: .venv/test
 	$(BIN)/pytest tests/unit

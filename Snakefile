@@ -21,7 +21,7 @@ include: "workflow/rules/freeze.smk"
 include: "workflow/rules/mechanism.smk"
 
 
-if "audit" in STUDIES:
+if AUDIT is not None:
 
     include: "workflow/rules/audit.smk"
     include: "workflow/rules/references.smk"
@@ -39,4 +39,4 @@ localrules:
 rule all:
     default_target: True
     input:
-        [last_receipt(study) for study in STUDIES],
+        [last_receipt(name) for name in NAMES],

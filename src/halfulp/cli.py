@@ -5,18 +5,16 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from halfulp import __version__, determinism
 from halfulp.errors import HalfulpError, InputError
+from halfulp.terminal import show_run, watch
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +29,8 @@ app = typer.Typer(
 
 RegistrationPath = Annotated[Path, typer.Argument(help="A registration, e.g. preregistration/desk/audit.yaml.")]
 RunFolder = Annotated[Path, typer.Argument(help="A run's folder, e.g. results/desk/audit.")]
-ScaleOption = Annotated[str, typer.Option(help="Folder of registrations: smoke, desk or paper.")]
+ScaleOption = Annotated[str, typer.Option(help="Folder of registrations: smoke, desk, paper or gpt2.")]
+StudyOption = Annotated[str, typer.Option(help="Studies, separated by commas, or `all` that the scale registers.")]
 ResultsOption = Annotated[Path, typer.Option(help="Folder for results; a new run is a new folder.")]
 CoresOption = Annotated[int, typer.Option(help="CPU cores to use.", min=1)]
 
@@ -46,6 +45,9 @@ def one_line(command: Callable[P, R]) -> Callable[P, R]:
         except HalfulpError as error:
             typer.echo(f"halfulp: error: {error}", err=True)
             raise typer.Exit(2) from None
+        except OSError as error:
+            typer.echo(f"halfulp: error: {error.filename}: {error.strerror}; give a path that can be used", err=True)
+            raise typer.Exit(2) from None
 
     return wrapped
 
@@ -58,10 +60,20 @@ def check(registration: RegistrationPath) -> None:
     from halfulp.studies.catalogue import load
 
     loaded = load(registration)
+    _check_training(loaded)
     labelled = label_run(registration, loaded)
     typer.echo(
         f"{registration}: valid, {len(loaded.gates)} gates; a run now would be {labelled.label}: {labelled.detail}"
     )
+
+
+def _check_training(registration: Any) -> None:
+    """Build the registered model once, if there is one, so that what can't train is refused before it is frozen."""
+    from halfulp.training.models import check_model
+
+    training = getattr(registration, "training", None)
+    if training is not None:
+        check_model(training.model, training.data.sequence_length)
 
 
 @app.command()
@@ -71,7 +83,9 @@ def freeze(registration: RegistrationPath) -> None:
     from halfulp.registration.freeze import register
     from halfulp.studies.catalogue import load
 
-    path, new = register(registration, load(registration))
+    loaded = load(registration)
+    _check_training(loaded)
+    path, new = register(registration, loaded)
     typer.echo(f"{path}: {'written; commit it to register the study' if new else 'already frozen, unchanged'}")
 
 
@@ -79,94 +93,99 @@ def freeze(registration: RegistrationPath) -> None:
 @one_line
 def run(
     scale: ScaleOption = "desk",
+    study: StudyOption = "audit",
     cores: CoresOption = 2,
     results: ResultsOption = Path("results"),
     arguments: Annotated[list[str] | None, typer.Argument(help="Further arguments for snakemake, after `--`.")] = None,
 ) -> None:
-    """Run the audit with Snakemake, showing progress and an estimate; resume it if it was killed."""
-    from halfulp.studies.audit import AuditRegistration
-    from halfulp.studies.catalogue import load
-
-    registration = load(Path("preregistration", scale, "audit.yaml"))
-    assert isinstance(registration, AuditRegistration)
-    folder = results / scale / "audit"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    """Run studies with Snakemake, showing progress and an estimate; go on where a killed run was."""
+    names = _named(scale, study)
+    base = results / scale
+    base.mkdir(parents=True, exist_ok=True)
+    with (base / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{folder}: another run is at work here; wait for it or use another --results") from None
-        code = _watch(registration, folder, _snakemake(scale, cores, results, arguments or []))
+            raise InputError(f"{base}: another run is at work here; wait for it or use another --results") from None
+        command = _snakemake(scale, names, cores, results, arguments or [])
+        code = watch(command, [(_load(scale, name), base / name) for name in names], base, lock.fileno())
     if code:
         raise typer.Exit(code)
 
 
-def _snakemake(scale: str, cores: int, results: Path, further: list[str]) -> list[str]:
-    # --nolock: the file lock above is released by the system when a run is killed; Snakemake's stays behind.
-    command = [sys.executable, "-m", "snakemake", "--nolock", "--cores", str(cores), "--quiet", "rules", "progress"]
-    return [*command, *further, "--config", f"scale={scale}", f"results={results}"]
+def _load(scale: str, name: str) -> Any:
+    from halfulp.studies.catalogue import load
+
+    return load(Path("preregistration", scale, f"{name}.yaml"))
 
 
-def _watch(registration: Any, folder: Path, command: list[str]) -> int:
-    """Run Snakemake with its output in a log; print progress; on failure print the end of the log."""
-    from halfulp.studies.progress import snapshot
+def _named(scale: str, study: str) -> list[str]:
+    """Return the latest registrations of the studies asked for."""
+    from halfulp.registration.document import study_of
+    from halfulp.studies.catalogue import registered
 
-    console = Console(stderr=True, highlight=False)
-    log = folder / "logs" / "snakemake.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    begun, started, printed = snapshot(registration, folder).done, time.monotonic(), ""
-    with log.open("w") as output, console.status("starting") as status:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=False)
-        last = 0.0
-        while process.poll() is None:
-            time.sleep(0.5)
-            now = time.monotonic()
-            line = snapshot(registration, folder).line(now - started, begun)
-            status.update(line)
-            if not console.is_terminal and now - last > 10 and line != printed:
-                console.print(line, soft_wrap=True)
-                last, printed = now, line
-    if process.returncode:
-        for line in log.read_text().splitlines()[-15:]:
-            console.print(line, soft_wrap=True, markup=False)
-        console.print(f"snakemake failed with {process.returncode}; its log is {log}", soft_wrap=True)
-        return 2 if process.returncode > 0 else 128 - process.returncode
-    return 0
+    known = registered(Path("preregistration", scale))
+    asked = set(study.split(","))
+    names = [name for name in known if {"all", name, study_of(name)} & asked]
+    if not names:
+        raise InputError(f"--study {study}: scale {scale} registers {', '.join(known) or 'nothing'}; choose of these")
+    return names
+
+
+def _snakemake(scale: str, names: list[str], cores: int, results: Path, further: list[str]) -> list[str]:
+    # --nolock: the system releases the file lock above when a run ends, however it ends; Snakemake's own would stay.
+    command = [sys.executable, "-m", "snakemake", "--nolock", "--quiet", "rules", "progress", "--cores", str(cores)]
+    return [*command, *further, "--config", f"scale={scale}", f"results={results}", f"study={','.join(names)}"]
 
 
 @app.command()
 @one_line
 def status(folder: RunFolder) -> None:
     """Say how far a run is."""
-    from halfulp.studies.audit import AuditRegistration
+    from halfulp.registration.digests import read_record
+    from halfulp.registration.freeze import FROZEN_SCHEMA
+    from halfulp.studies.catalogue import load
     from halfulp.studies.progress import snapshot
 
-    registration = _registration_of(folder)
-    assert isinstance(registration, AuditRegistration)
-    typer.echo(snapshot(registration, folder).line(0.0, 0).split(", 0 s elapsed")[0])
+    frozen = read_record(folder / "frozen.json", FROZEN_SCHEMA)
+    typer.echo(snapshot(load(Path(frozen["registration"]["path"])), folder).state())
 
 
 @app.command()
 @one_line
-def show(folder: RunFolder) -> None:
-    """Print a run's gates, the path of its figure, and its verdict."""
-    from halfulp.registration.digests import read_json
-    from halfulp.report.tables import number
+def show(scale: ScaleOption = "desk", study: StudyOption = "audit", results: ResultsOption = Path("results")) -> None:
+    """Print the gates of finished studies, the paths of their figures, and their verdicts."""
+    for name in _named(scale, study):
+        show_run(results / scale / name)
 
-    scores, identity = read_json(folder / "scores.json"), read_json(folder / "run.json")
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
-    table = Table(title=f"{scores['study']}, scale {scores['scale']}: {identity['label']} run", title_justify="left")
-    for column in ("gate", "score", "value", "must be", "outcome"):
-        table.add_column(column, justify="right" if column == "value" else "left")
-    for gate in scores["gates"]:
-        bound = f"{gate['comparator']} {number(gate['threshold'])}"
-        table.add_row(gate["name"], gate["score"], number(gate["value"]), bound, gate["outcome"])
-    console.print(table)
-    console.print(f"label: {identity['label']} ({identity['label_detail']})", soft_wrap=True)
-    console.print(f"tables: {folder / 'tables'}", soft_wrap=True)
-    console.print(f"figure: {folder / 'figures' / 'curves.png'}", soft_wrap=True)
-    passed = sum(gate["outcome"] == "pass" for gate in scores["gates"])
-    console.print(f"verdict: {scores['verdict']} ({passed} of {len(scores['gates'])} gates pass)", soft_wrap=True)
+
+@app.command()
+@one_line
+def report(scale: ScaleOption = "desk", study: StudyOption = "audit", results: ResultsOption = Path("results")) -> None:
+    """Make Snakemake's HTML report of finished studies: tables and figures with their captions."""
+    names, page = _named(scale, study), results / scale / "report.html"
+    command = [sys.executable, "-m", "snakemake", "--nolock", "--quiet", "all", "--report", str(page)]
+    command += ["--config", f"scale={scale}", f"results={results}", f"study={','.join(names)}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(
+            f"{page}: snakemake could not make it: {(done.stderr.strip() or 'no reason given').splitlines()[-1]}"
+        )
+    typer.echo(f"report: {page}")
+
+
+@app.command()
+@one_line
+def paper(scale: ScaleOption = "desk", results: ResultsOption = Path("results")) -> None:
+    """Put the tables beside the paper of every finished study of a scale into one."""
+    from halfulp.report.tables import combine
+
+    parts = [results / scale / name / "tables" / "paper.csv" for name in _named(scale, "all")]
+    finished = [part for part in parts if part.is_file()]
+    if not finished:
+        raise InputError(f"{results / scale}: no study is finished; run one first")
+    combine(finished, scale, results / scale / "paper")
+    typer.echo((results / scale / "paper.md").read_text("utf-8"))
 
 
 @app.command()
@@ -230,14 +249,6 @@ def _options(
     ] = False,
 ) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-
-def _registration_of(folder: Path) -> Any:
-    from halfulp.registration.digests import read_json
-    from halfulp.studies.catalogue import load
-
-    frozen = read_json(folder / "frozen.json")
-    return load(Path(frozen["registration"]["path"]))
 
 
 def main() -> None:

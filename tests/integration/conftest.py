@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[2]
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--nolock", "--cores", "2"]
 
 
-def command(arguments: list[str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run a program with the package of ``cwd`` rather than the installed one; return its output."""
-    environment = {**os.environ, "PYTHONPATH": str(cwd / "src"), "COLUMNS": "200", "NO_COLOR": "1"}
+def command(arguments: list[str], cwd: Path = ROOT, *, source: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program with the package of ``source`` (or ``cwd``) rather than the installed one; return its output."""
+    environment = {**os.environ, "PYTHONPATH": str((source or cwd) / "src"), "COLUMNS": "200", "NO_COLOR": "1"}
     return subprocess.run(arguments, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
 

@@ -1,11 +1,12 @@
 """Claim: a run stops, with one line that names the cause, when what it promised changes or a predictor peeks."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import halfulp, snakemake
+from tests.integration.conftest import command, halfulp, snakemake
 
 REGISTRATION = "preregistration/smoke/audit.yaml"
 PREDICTORS = "src/halfulp/audit/predictors.py"
@@ -45,41 +46,125 @@ def test_a_changed_registration_or_source_stops_the_run(rerun: Path, file: str, 
     assert (rerun / "results/smoke/audit/scores.json").exists()  # nothing already computed is lost
 
 
-def test_a_deleted_freeze_is_not_made_again(rerun: Path) -> None:
-    (rerun / "results/smoke/audit/frozen.json").unlink()
+def remove(run: Path, *names: str) -> None:
+    for name in names:
+        (run / name).unlink()
+
+
+def test_a_deleted_freeze_and_seal_come_back_from_the_vault(rerun: Path) -> None:
+    run = rerun / "results/smoke/audit"
+    before = {
+        name: (run / name).read_bytes() for name in ("frozen.json", "run.json", "seal.json", "receipts/seal.json")
+    }
+    remove(run, *before)
+    assert snakemake(results=Path("results"), cwd=rerun).returncode == 0
+    assert {name: (run / name).read_bytes() for name in before} == before
+
+
+def test_forced_rules_do_not_make_freeze_or_seal_anew(rerun: Path) -> None:
+    run = rerun / "results/smoke/audit"
+    before = {
+        name: (run / name).read_bytes() for name in ("frozen.json", "run.json", "seal.json", "receipts/freeze.json")
+    }
+    done = snakemake("--forcerun", "freeze", "seal", results=Path("results"), cwd=rerun)
+    assert done.returncode == 0, done.stderr
+    assert {name: (run / name).read_bytes() for name in before} == before
+
+
+def test_copied_results_without_their_times_have_nothing_to_do(rerun: Path) -> None:
+    for path in sorted((rerun / "results").rglob("*"), reverse=True):
+        if path.is_file():
+            path.touch()
     done = snakemake(results=Path("results"), cwd=rerun)
-    assert done.returncode != 0
-    assert "frozen.json: missing; a run is never re-frozen" in done.stderr
+    assert "Nothing to be done" in done.stdout + done.stderr
 
 
-def test_a_seal_is_not_made_again_once_outcomes_exist(rerun: Path) -> None:
-    for name in ("seal.json", "scores.json"):
-        (rerun / "results/smoke/audit" / name).unlink()
+def test_a_seal_is_not_made_anew_once_outcomes_exist(rerun: Path) -> None:
+    run = rerun / "results/smoke/audit"
+    shutil.rmtree(run / ".vault")
+    remove(run, "seal.json", "receipts/seal.json", "scores.json", "receipts/score.json")
     done = snakemake("score", results=Path("results"), cwd=rerun)
     assert done.returncode != 0
     assert "exists before the seal" in done.stderr
 
 
-def test_changed_forecasts_are_not_scored(rerun: Path) -> None:
+@pytest.mark.parametrize(
+    ("victim", "message"),
+    [
+        ("forecasts.parquet", "differs from its receipt"),
+        ("targets/seed11/counts.parquet", "differs from its receipt"),
+        ("run.json", "differs from its receipt"),
+        ("opened.json", "differs from its receipt"),
+        ("seal.json", "differs from its receipt"),
+    ],
+)
+def test_changed_files_are_not_scored(rerun: Path, victim: str, message: str) -> None:
     run = rerun / "results/smoke/audit"
-    shutil.copy(run / "targets/seed11/counts.parquet", run / "forecasts.parquet")
-    (run / "scores.json").unlink()
+    donor = "targets/seed12/counts.parquet" if victim.endswith("parquet") else "ranking.json"
+    (run / victim).write_bytes((run / donor).read_bytes())
+    remove(run, "scores.json", "receipts/score.json")
     done = snakemake("score", results=Path("results"), cwd=rerun)
     assert done.returncode != 0
-    assert "forecasts.parquet" in done.stderr
+    assert message in done.stderr
+    assert victim in done.stderr
+    assert not (run / "scores.json").exists()
 
 
-def test_a_predictor_that_peeks_fails_and_an_honest_one_does_not(tree: Path, smoke: Path) -> None:
-    """Outcomes are planted where a peeking predictor would look. The rule's folder does not hold them."""
-    planted = tree / "results/smoke/audit/targets/seed11"
-    planted.mkdir(parents=True)
+@pytest.mark.parametrize("victim", ["scores.json", "targets/seed11/counts.parquet", "references/seed1/trace.parquet"])
+def test_a_deleted_file_is_noticed(rerun: Path, victim: str) -> None:
+    remove(rerun / "results/smoke/audit", victim)
+    done = snakemake(results=Path("results"), cwd=rerun)
+    assert done.returncode != 0
+    assert f"{victim}: missing, but" in done.stderr
+
+
+PEEKS = {
+    "declared folder": 'open("results/smoke/audit/targets/seed11/counts.parquet", "rb").close()',
+    "way out": 'open("../../../results/smoke/audit/targets/seed11/counts.parquet", "rb").close()',
+    "absolute": 'open("{planted}", "rb").close()',
+    "arrow": '__import__("pyarrow.parquet").parquet.read_table("{planted}")',
+    "shell": '__import__("subprocess").run(["cat", "{planted}"], check=True, stdout=-3)',
+}
+
+
+def test_predictors_that_peek_fail(tree: Path, smoke: Path) -> None:
+    """Outcomes are planted where a peeking predictor would look: every way to them is closed.
+
+    The smoke run made the evidence; each peeking predictor is run as the rule would run it, past the freeze.
+    """
+    planted = tree / "results/smoke/audit/targets/seed11/counts.parquet"
+    planted.parent.mkdir(parents=True)
     shutil.copy(smoke / "smoke/audit/targets/seed11/counts.parquet", planted)
-    peek = '    open("results/smoke/audit/targets/seed11/counts.parquet", "rb").close()\n'
-    change(tree / PREDICTORS, HONEST, peek + HONEST)
+    evidence = sorted((smoke / "smoke/audit").glob("*/seed[1-4]/*.parquet"))
+    script = (
+        "import sys; from pathlib import Path; from halfulp.registration import blind\n"
+        "print(blind.isolate([Path(p) for p in sys.argv[2:]], [Path('.')])); exec(sys.argv[1]); print('done')"
+    )
+    shadow = tree / ".snakemake/shadow/rule"
+    shadow.mkdir(parents=True)
+    honest = f'open("{evidence[0]}", "rb").close(); __import__("pyarrow.parquet").parquet.read_table("{evidence[0]}")'
+    for name, peek in {"honest": honest, **PEEKS}.items():
+        done = command(
+            [sys.executable, "-c", script, peek.format(planted=planted), *map(str, evidence)], shadow, source=tree
+        )
+        if name == "honest":
+            assert done.stdout.endswith("done\n"), done.stderr
+        else:
+            assert done.returncode != 0, name
+            assert "done" not in done.stdout, name
+            expected = "No such file" if name == "declared folder" else "ermission"
+            assert expected in done.stderr or "not among this rule's declared inputs" in done.stderr, name
+
+
+def test_the_predict_rule_is_isolated_and_a_peeking_predictor_stops_it(tree: Path) -> None:
+    secret = tree / "secret.txt"
+    secret.write_text("outcomes")
+    change(tree / PREDICTORS, HONEST, f'    open("{secret}").close()\n' + HONEST)
     done = snakemake("predict", results=Path("results"), cwd=tree)
     assert done.returncode != 0
     log = (tree / "results/smoke/audit/logs/predict.log").read_text("utf-8")
-    assert "No such file or directory: 'results/smoke/audit/targets/seed11/counts.parquet'" in log
+    assert "isolated by" in log
+    assert f"PermissionError: {secret}: not among this rule's declared inputs" in log
     assert not (tree / "results/smoke/audit/forecasts.parquet").exists()
 
 

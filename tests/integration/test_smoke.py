@@ -15,7 +15,7 @@ import pytest
 from halfulp.registration.digests import sha256_file
 from tests.integration.conftest import ROOT, halfulp, snakemake
 
-TRAINING = {"reference": (1, 2, 3), "historical": (2, 3), "target": (11, 12), "matched": (11, 12)}
+TRAINING = {"reference": (1, 2, 3, 4), "historical": (2, 3, 4), "target": (11, 12), "matched": (11, 12)}
 JOBS = {f"{rule}.seed{seed}" for rule, seeds in TRAINING.items() for seed in seeds} | {
     "freeze",
     "predict",
@@ -85,22 +85,25 @@ def test_order_of_freeze_seal_targets_and_opening(smoke: Path) -> None:
 
 def test_counts_seals_and_scores_are_the_same_bytes_on_one_core_killed_and_resumed(smoke: Path, tmp_path: Path) -> None:
     arguments = [sys.executable, "-m", "halfulp", "run", "--scale", "smoke", "--cores", "1", "--results", str(tmp_path)]
-    process = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True)
+    environment = {**os.environ, "HALFULP_CHECKPOINT_SECONDS": "0"}
+    process = subprocess.Popen(arguments, cwd=ROOT, stderr=-3, start_new_session=True, env=environment)
     run, deadline = tmp_path / "smoke" / "audit", time.monotonic() + 300
-    while len(list(run.glob("receipts/*.json"))) < 3:
+    while not list(run.glob("checkpoints/*.pt")):
         assert time.monotonic() < deadline, "the run made no progress"
         assert process.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.1)
+        time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not (run / "scores.json").exists()
     done = halfulp("run", "--scale", "smoke", "--cores", "1", "--results", str(tmp_path))
     assert done.returncode == 0, done.stderr
+    logs = [path.read_text("utf-8") for path in run.glob("logs/*.log")]
+    assert any("resumed from" in log for log in logs)
     whole = smoke / "smoke" / "audit"
     names = ["frozen.json", "forecasts.parquet", "ranking.json", "seal.json", "opened.json", "scores.json"]
     names += [path.relative_to(whole).as_posix() for path in whole.glob("*/seed*/*.*")]
     names += [path.relative_to(whole).as_posix() for path in whole.glob("tables/*")]
-    assert len(names) == 6 + 9 * 3 + 12
+    assert len(names) == 6 + 11 * 3 + 12
     for name in names:
         assert (run / name).read_bytes() == (whole / name).read_bytes(), name
 
@@ -108,7 +111,7 @@ def test_counts_seals_and_scores_are_the_same_bytes_on_one_core_killed_and_resum
 def test_show_ends_with_the_verdict_of_the_scores(smoke: Path) -> None:
     run = smoke / "smoke" / "audit"
     scores = json.loads((run / "scores.json").read_bytes())
-    shown = halfulp("show", str(run))
+    shown = halfulp("show", "--scale", "smoke", "--results", str(smoke))
     assert shown.returncode == 0
     passed = sum(gate["outcome"] == "pass" for gate in scores["gates"])
     assert shown.stdout.splitlines()[-1] == f"verdict: {scores['verdict']} ({passed} of 4 gates pass)"
@@ -117,10 +120,10 @@ def test_show_ends_with_the_verdict_of_the_scores(smoke: Path) -> None:
     assert str(run / "figures" / "curves.png") in shown.stdout
 
 
-def test_html_report_holds_the_runs_numbers(smoke: Path, tmp_path: Path) -> None:
-    target = tmp_path / "report.html"
-    made = snakemake("--report", str(target), results=smoke)
-    assert made.returncode == 0, made.stderr
+def test_html_report_holds_the_runs_numbers(smoke: Path) -> None:
+    target = smoke / "smoke" / "report.html"
+    made = halfulp("report", "--scale", "smoke", "--results", str(smoke))
+    assert made.stdout == f"report: {target}\n", made.stderr
     scores = json.loads((smoke / "smoke/audit/scores.json").read_bytes())
     page = target.read_text("utf-8")
     assert f"Macro RMSE {scores['scores']['macro_rmse']:.4g}" in page.replace("\\n", " ").replace("\n", " ")
@@ -139,7 +142,9 @@ def test_tables_carry_label_and_numbers(smoke: Path, name: str) -> None:
 
 
 def test_progress_is_complete_at_the_end(smoke: Path) -> None:
-    assert halfulp("status", str(smoke / "smoke/audit")).stdout.startswith("report: 9/9 runs, step 360/360 (100%)")
+    assert halfulp("status", str(smoke / "smoke/audit")).stdout.startswith(
+        "audit, report: 11/11 training jobs, step 440/440 (100%)"
+    )
 
 
 def test_nothing_is_left_to_do(smoke: Path) -> None:

@@ -1,12 +1,12 @@
 # What the audit's rules share.
-RUN = f"{BASE}/audit"
-SEEDS = registrations["audit"].seeds
-TIES = ties("audit")
+RUN = f"{BASE}/{AUDIT}"
+SEEDS = registrations[AUDIT].seeds
+TIES = ties(AUDIT)
 
 
 def runs(part, seeds, *names):
     """Return files of training runs: RUN/part/seedN/name."""
-    return [f"{RUN}/{part}/seed{seed}/{name}" for seed in seeds for name in names]
+    return fixed(f"{RUN}/{part}/seed{seed}/{name}" for seed in seeds for name in names)
 
 
 def receipts(rule, seeds=None):

@@ -1,15 +1,15 @@
 # First rule of all: hash the registration and every registered source file; give the run its identity and label.
 rule freeze:
     input:
-        ancient(f"preregistration/{SCALE}/{{study}}.yaml"),
+        ancient(f"preregistration/{SCALE}/{{name}}.yaml"),
     output:
-        frozen=f"{BASE}/{{study}}/frozen.json",
-        run=f"{BASE}/{{study}}/run.json",
-        receipt=f"{BASE}/{{study}}/receipts/freeze.json",
+        frozen=f"{BASE}/{{name}}/frozen.json",
+        run=f"{BASE}/{{name}}/run.json",
+        receipt=f"{BASE}/{{name}}/receipts/freeze.json",
     log:
-        f"{BASE}/{{study}}/logs/freeze.log",
+        f"{BASE}/{{name}}/logs/freeze.log",
     benchmark:
-        f"{BASE}/{{study}}/benchmarks/freeze.tsv"
+        f"{BASE}/{{name}}/benchmarks/freeze.tsv"
     conda:
         "../../environment.yml"
     resources:

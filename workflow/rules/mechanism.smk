@@ -1,6 +1,17 @@
 # The mechanism systems: forecast from fp32 alone, then measure in low precision, judge, present. One set of rules for all.
 MECHANISM = f"{BASE}/{{mechanism}}"
 MECHANISM_TIES = ties("{mechanism}")
+BOTH = fixed(
+    [
+        *(
+            f"{MECHANISM}/{part}/{file}"
+            for part in ("forecast", "measured")
+            for file in PARTS
+        ),
+        f"{MECHANISM}/receipts/forecast.json",
+        f"{MECHANISM}/receipts/measure.json",
+    ]
+)
 
 
 rule forecast:
@@ -50,8 +61,6 @@ use rule freeze as judge with:
             file=PARTS,
             allow_missing=True,
         ),
-        f"{MECHANISM}/receipts/forecast.json",
-        f"{MECHANISM}/receipts/measure.json",
     output:
         scores=f"{MECHANISM}/scores.json",
         receipt=f"{MECHANISM}/receipts/judge.json",
@@ -70,8 +79,7 @@ use rule freeze as present with:
             file=PARTS,
             allow_missing=True,
         ),
-        f"{MECHANISM}/scores.json",
-        f"{MECHANISM}/receipts/judge.json",
+        fixed([f"{MECHANISM}/scores.json", f"{MECHANISM}/receipts/judge.json"]),
         REPORT_SOURCES,
     output:
         expand(

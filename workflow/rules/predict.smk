@@ -2,7 +2,10 @@
 EVIDENCE = [
     *runs("references", [SEEDS.source, *SEEDS.historical], "trace.parquet"),
     *runs("historical", SEEDS.historical, "counts.parquet"),
+    *receipts("reference", [SEEDS.source, *SEEDS.historical]),
+    *receipts("historical", SEEDS.historical),
 ]
+FORECASTS = fixed([f"{RUN}/forecasts.parquet", f"{RUN}/ranking.json"])
 
 
 rule predict:
@@ -32,11 +35,9 @@ rule predict:
 use rule freeze as seal with:
     input:
         TIES,
-        f"{RUN}/forecasts.parquet",
-        f"{RUN}/ranking.json",
+        EVIDENCE,
+        FORECASTS,
         receipts("predict"),
-        receipts("reference", [SEEDS.source, *SEEDS.historical]),
-        receipts("historical", SEEDS.historical),
     output:
         seal=f"{RUN}/seal.json",
         receipt=f"{RUN}/receipts/seal.json",

@@ -2,10 +2,12 @@
 use rule freeze as report with:
     input:
         TIES,
-        f"{RUN}/scores.json",
-        f"{RUN}/forecasts.parquet",
+        ancient(f"{RUN}/scores.json"),
+        FORECASTS,
         runs("targets", SEEDS.targets, "counts.parquet"),
         receipts("score"),
+        receipts("predict"),
+        receipts("target", SEEDS.targets),
         REPORT_SOURCES,
     output:
         [captioned(f"{RUN}/tables/{name}.csv", name, "Tables") for name in AUDIT_TABLES],

@@ -2,14 +2,15 @@
 use rule freeze as score with:
     input:
         TIES,
-        ancient(f"{RUN}/seal.json"),
-        f"{RUN}/opened.json",
-        f"{RUN}/forecasts.parquet",
-        f"{RUN}/ranking.json",
         EVIDENCE,
+        FORECASTS,
+        fixed([f"{RUN}/seal.json", f"{RUN}/opened.json"]),
         runs("targets", SEEDS.targets, "counts.parquet"),
         runs("matched", SEEDS.targets, "trace.parquet"),
+        receipts("predict"),
+        receipts("seal"),
         receipts("open"),
+        receipts("target", SEEDS.targets),
         receipts("matched", SEEDS.targets),
     output:
         scores=f"{RUN}/scores.json",

@@ -3,7 +3,9 @@ use rule reference as target with:
     input:
         TIES,
         ancient(f"{RUN}/seal.json"),
-        ancient(receipts("seal")),
+        FORECASTS,
+        receipts("seal"),
+        receipts("predict"),
     output:
         counts=f"{RUN}/targets/seed{{seed}}/counts.parquet",
         losses=f"{RUN}/targets/seed{{seed}}/losses.parquet",
@@ -19,6 +21,9 @@ use rule freeze as open with:
     input:
         TIES,
         ancient(f"{RUN}/seal.json"),
+        FORECASTS,
+        receipts("seal"),
+        receipts("predict"),
         runs("targets", SEEDS.targets, "counts.parquet"),
         receipts("target", SEEDS.targets),
     output:
@@ -34,7 +39,7 @@ use rule reference as matched with:
     input:
         TIES,
         ancient(f"{RUN}/opened.json"),
-        ancient(receipts("open")),
+        receipts("open"),
     output:
         trace=f"{RUN}/matched/seed{{seed}}/trace.parquet",
         losses=f"{RUN}/matched/seed{{seed}}/losses.parquet",

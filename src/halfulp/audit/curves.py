@@ -19,9 +19,12 @@ class Axes:
     steps: tuple[int, ...]
 
 
-def axes_of(counts: pd.DataFrame) -> Axes:
-    """Read groups (in order of appearance) and steps off a table with columns ``step`` and ``group``."""
-    return Axes(tuple(dict.fromkeys(counts["group"])), tuple(sorted(counts["step"].unique().tolist())))
+def axes_of(counts: pd.DataFrame, steps: range) -> Axes:
+    """Read the groups, in order of appearance, off a table; the recorded steps are the registration's.
+
+    A run that ended early thus has missing cells, and not a shorter axis.
+    """
+    return Axes(tuple(dict.fromkeys(counts["group"])), tuple(steps))
 
 
 def erased_fraction(counts: pd.DataFrame, axes: Axes) -> Array:

@@ -84,13 +84,12 @@ def constant(evidence: Evidence) -> Array:
 
 def time_reversed(evidence: Evidence) -> Array:
     """Placebo of ``source``: its specific part runs backwards in time."""
-    return _for_all(evidence, evidence.template + evidence.departure[:, ::-1])
+    return _for_all(evidence, evidence.template + reverse_time(evidence.departure))
 
 
 def group_permuted(evidence: Evidence) -> Array:
     """Placebo of ``source``: its specific part goes to the group half-way down the list (no group keeps its own)."""
-    groups = len(evidence.departure)
-    return _for_all(evidence, evidence.template + np.roll(evidence.departure, max(1, groups // 2), axis=0))
+    return _for_all(evidence, evidence.template + permute_groups(evidence.departure))
 
 
 def matched_local(evidence: Evidence) -> Array:
@@ -102,6 +101,28 @@ def matched_correction(evidence: Evidence) -> Array:
     """Privileged: T + (matched_local − H)."""
     return evidence.template + (_matched(evidence) - evidence.reference_mean)
 
+
+def keep(departure: Array) -> Array:
+    """Leave the specific part as it is: what ``source`` does."""
+    return departure
+
+
+def reverse_time(departure: Array) -> Array:
+    """Run the specific part, (group, step), backwards in time."""
+    return departure[:, ::-1]
+
+
+def permute_groups(departure: Array) -> Array:
+    """Give each group's specific part to the group half-way down the list."""
+    return np.roll(departure, max(1, len(departure) // 2), axis=0)
+
+
+#: What ``source`` and its placebos do to the specific part.
+ALTERATIONS: dict[str, Callable[[Array], Array]] = {
+    "source": keep,
+    "time_reversed": reverse_time,
+    "group_permuted": permute_groups,
+}
 
 BLIND: dict[str, Predictor] = {
     predictor.__name__: predictor

@@ -1,10 +1,17 @@
 """Scores of a forecast against outcomes. Curves are (target, group, step); a missing cell makes a score missing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from halfulp.audit.curves import Array
+
+#: Cells by flag or count.
+Cells = npt.NDArray[Any]
 
 
 def macro_rmse(forecast: Array, outcome: Array) -> float:
@@ -61,17 +68,69 @@ def directional_specificity(
         confidence: coverage of the interval, e.g. 0.95.
         seed: seed of the bootstrap.
     """
-    missing = float("nan")
     expected, found = forecast - template, outcome - template
-    if not (np.isfinite(expected).all() and np.isfinite(found).all()):
-        return Direction(missing, missing, missing, 0, 0)
+    counted, agreeing = _signs(expected, found, tolerance)
+    complete = bool(np.isfinite(expected).all() and np.isfinite(found).all())
+    return _bootstrap(counted, agreeing, complete, resamples=resamples, confidence=confidence, seed=seed)
+
+
+def crossfit_specificity(
+    source: Array,
+    historical_local: Array,
+    historical_outcome: Array,
+    outcome: Array,
+    *,
+    alter: Callable[[Array], Array],
+    tolerance: float,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> Direction:
+    """Directional specificity with disjoint seeds in H and T, pooled over all splits of the historical seeds.
+
+    With the same seeds in both, the errors of H and T are correlated, and a source that knows nothing of the targets
+    agrees with them in more than half of the cells. Here H is the mean of one part of the historical seeds and T that
+    of the others, so that chance is one half.
+
+    Args:
+        source: ``local`` curves of the source, (group, step).
+        historical_local: (seed, group, step).
+        historical_outcome: (seed, group, step).
+        outcome: (target, group, step).
+        alter: what a placebo does to the source's departure; the identity for the declared forecast.
+        tolerance: as for :func:`directional_specificity`, like the remaining arguments.
+    """
+    count = len(historical_local)
+    counted: Cells = np.zeros(outcome.shape, dtype=np.int64)
+    agreeing: Cells = np.zeros(outcome.shape, dtype=np.int64)
+    complete = all(bool(np.isfinite(a).all()) for a in (source, historical_local, historical_outcome, outcome))
+    for size in {count // 2, count - count // 2} - {0}:
+        for chosen in combinations(range(count), size):
+            others = [index for index in range(count) if index not in chosen]
+            expected = alter(source - historical_local[list(chosen)].mean(axis=0))
+            found = outcome - historical_outcome[others].mean(axis=0)
+            one_counted, one_agreeing = _signs(np.broadcast_to(expected, outcome.shape), found, tolerance)
+            counted += one_counted
+            agreeing += one_agreeing
+    return _bootstrap(counted, agreeing, complete and count > 1, resamples=resamples, confidence=confidence, seed=seed)
+
+
+def _signs(expected: Array, found: Array, tolerance: float) -> tuple[Cells, Cells]:
+    """Return which cells count, and which of them agree in sign."""
     counted = (np.abs(expected) > tolerance) & (np.abs(found) > tolerance)
-    agreeing = counted & (np.sign(expected) == np.sign(found))
+    return counted, counted & (np.sign(expected) == np.sign(found))
+
+
+def _bootstrap(
+    counted: Cells, agreeing: Cells, complete: bool, *, resamples: int, confidence: float, seed: int
+) -> Direction:
+    """Resample (target, group) clusters, each with all its cells."""
+    missing = float("nan")
     totals, agreements = counted.sum(axis=2).ravel(), agreeing.sum(axis=2).ravel()
     used = totals > 0
     totals, agreements = totals[used], agreements[used]
     clusters = len(totals)
-    if clusters == 0:
+    if clusters == 0 or not complete:
         return Direction(missing, missing, missing, 0, 0)
     drawn = np.random.default_rng(seed).integers(0, clusters, size=(resamples, clusters))
     shares = agreements[drawn].sum(axis=1) / totals[drawn].sum(axis=1)

@@ -14,7 +14,15 @@ import math
 import numpy as np
 from numba import njit
 
-from halfulp.numerics.noise import BLOCKS_PER_TILE, KEY_INCREMENTS, MULTIPLIERS, ROUNDS, TILE
+# Numba's cache on disk is keyed by this file alone, so what is compiled in must be written here: `noise` imports it.
+#: Coordinates in a tile, and the Philox blocks of four words that serve it.
+TILE = 1024
+BLOCKS_PER_TILE = TILE // 4
+WORD_BITS = 32
+#: Constants of Philox4x32-10.
+ROUNDS = 10
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+KEY_INCREMENTS = (0x9E3779B9, 0xBB67AE85)
 
 #: Policy codes that the kernels take.
 NEAREST, FULL_SR, DEAD_ZONE_SR = 0, 1, 2

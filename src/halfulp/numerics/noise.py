@@ -16,12 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-TILE = 1024
-BLOCKS_PER_TILE = TILE // 4
-WORD_BITS = 32
-ROUNDS = 10
-MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-KEY_INCREMENTS = (0x9E3779B9, 0xBB67AE85)
+from halfulp.numerics.kernels import BLOCKS_PER_TILE, KEY_INCREMENTS, MULTIPLIERS, ROUNDS, TILE, WORD_BITS
+
 _MASK = 0xFFFFFFFF
 
 

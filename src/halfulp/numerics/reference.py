@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from halfulp.numerics.formats import FloatFormat, Format
-from halfulp.numerics.noise import WORD_BITS
+from halfulp.numerics.kernels import WORD_BITS
 
 #: Scales below this would put an integer grid's products among fp32's subnormals, where they are not exact.
 MIN_SCALE = 2.0**-100

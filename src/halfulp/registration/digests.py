@@ -58,8 +58,24 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise IncompleteError(f"{path}: missing; run the rule that makes it") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); restore it or start a new results folder") from error
+
+
+def read_record(path: Path, schema: str) -> dict[str, Any]:
+    """Read one of this project's own JSON records and insist on its schema.
+
+    Raises:
+        IncompleteError: there is no such file.
+        InputError: the file is not JSON, or not a record of that schema.
+    """
+    content = read_json(path)
+    found = content.get("schema") if isinstance(content, dict) else type(content).__name__
+    if not isinstance(content, dict) or found != schema:
+        raise InputError(
+            f"{path}: field schema: value {found!r}, expected {schema!r}; restore it or start a new folder"
+        )
+    return content
 
 
 def digest_all(paths: Iterable[Path], base: Path) -> dict[str, str]:

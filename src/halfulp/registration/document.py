@@ -26,7 +26,7 @@ class GateConfig(Strict):
 class Registration(Strict):
     """Base of every study's registration."""
 
-    study: str = Field(description="name of the study; the file is called after it")
+    study: str = Field(description="name of the study; the file is called after it, a later version `STUDY-2`")
     scale: ScaleName = Field(description="`smoke`, `desk`, `paper` or `gpt2`; the folder is called after it")
     title: str = Field(min_length=1, description="one line for tables and reports")
     rationale: str = Field(min_length=80, description="why these rates, sizes, tolerances and thresholds were chosen")
@@ -44,6 +44,11 @@ class Registration(Strict):
 RegistrationT = TypeVar("RegistrationT", bound=Registration)
 
 
+def study_of(stem: str) -> str:
+    """Return the study of a registration's file name: ``audit`` of ``audit`` and of its second version, ``audit-2``."""
+    return stem.split("-")[0]
+
+
 def load_registration(path: Path, schema: type[RegistrationT]) -> RegistrationT:
     """Read ``preregistration/SCALE/STUDY.yaml``.
 
@@ -55,7 +60,7 @@ def load_registration(path: Path, schema: type[RegistrationT]) -> RegistrationT:
         registration = schema.model_validate_json(json.dumps(content))
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error)}") from error
-    for field, expected in (("study", path.stem), ("scale", path.parent.name)):
+    for field, expected in (("study", study_of(path.stem)), ("scale", path.parent.name)):
         value = getattr(registration, field)
         if value != expected:
             raise InputError(f"{path}: field {field}: value {value!r}: the path says {expected!r}; make them agree")

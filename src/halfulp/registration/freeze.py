@@ -13,13 +13,17 @@ from typing import Any, Literal
 
 import halfulp
 from halfulp.errors import FrozenError, IncompleteError
-from halfulp.registration.digests import canonical_json, read_json, sha256_bytes, sha256_file
+from halfulp.registration.digests import canonical_json, read_record, sha256_bytes, sha256_file
 from halfulp.registration.document import Registration
 
 FROZEN_SCHEMA = "halfulp.frozen/1"
 PACKAGE = Path(halfulp.__file__).parent
-#: Modules that decide a number. How a run is recorded, drawn and printed is not registered.
-REGISTERED = tuple(f"halfulp.{name}" for name in ("numerics", "training", "audit", "studies", "strict", "determinism"))
+PROJECT = PACKAGE.parents[1]
+#: Modules that decide a number are registered as far as a study imports them.
+DECIDING = tuple(f"halfulp.{name}" for name in ("numerics", "training", "audit", "studies", "strict", "determinism"))
+#: Files that keep the order and the blindness are registered by every study.
+ENFORCING = ("Snakefile", "workflow/rules/*.smk", "workflow/scripts/*.py", "src/halfulp/registration/*.py")
+ENFORCING_STUDIES = ("jobs", "tasks", "catalogue", "audit_rules", "mechanism_rules")
 Label = Literal["registered", "replication", "unregistered"]
 
 
@@ -33,22 +37,24 @@ class Labelled:
 
 
 def registered_sources(study: str) -> dict[str, str]:
-    """Return path → SHA-256 of every registered source file of a study; paths begin with ``src/halfulp``.
+    """Return path → SHA-256 of every registered source file of a study, relative to the project's folder.
 
-    These are the study's module, every module of ``REGISTERED`` that it imports, directly or not, and the pins of
-    determinism, which jobs set before they import anything.
+    These are the study's module, every module of ``DECIDING`` that it imports, directly or not, the pins of
+    determinism, which jobs set before they import anything, and the files that keep order and blindness.
     """
     found: dict[str, Path] = {}
     waiting = [f"halfulp.studies.{study}", "halfulp.determinism"]
     while waiting:
         module = waiting.pop()
         path = _module_path(module)
-        if path is None or not module.startswith(REGISTERED) or module in found:
+        if path is None or not module.startswith(DECIDING) or module in found:
             continue
         found[module] = path
         waiting += _imports(path)
         waiting.append(module.rpartition(".")[0])  # importing a module runs its package's __init__
-    return {f"src/halfulp/{path.relative_to(PACKAGE).as_posix()}": sha256_file(path) for path in sorted(found.values())}
+    files = {*found.values(), *(PACKAGE / "studies" / f"{name}.py" for name in ENFORCING_STUDIES)}
+    files |= {path for pattern in ENFORCING for path in PROJECT.glob(pattern)}
+    return {path.relative_to(PROJECT).as_posix(): sha256_file(path) for path in sorted(files)}
 
 
 def _module_path(module: str) -> Path | None:
@@ -74,7 +80,7 @@ def build_frozen(path: Path, registration: Registration) -> dict[str, Any]:
         "study": registration.study,
         "scale": registration.scale,
         "registration": {
-            "path": f"preregistration/{registration.scale}/{registration.study}.yaml",
+            "path": f"preregistration/{registration.scale}/{path.name}",
             "sha256": sha256_file(path),
         },
         "gate_count": len(registration.gates),
@@ -100,7 +106,7 @@ def register(path: Path, registration: Registration) -> tuple[Path, bool]:
         if target.read_bytes() == content:
             return target, False
         raise FrozenError(
-            f"{target}: already frozen with other contents ({_difference(read_json(target), path, registration)}); "
+            f"{target}: already frozen with other contents ({_difference(target, path, registration)}); "
             "a frozen file is never rewritten: register the new version under a new name"
         )
     target.write_bytes(content)
@@ -116,7 +122,7 @@ def label_run(path: Path, registration: Registration) -> Labelled:
     target = committed_path(path)
     if not target.exists():
         return Labelled("unregistered", f"no {target.name} stands beside the registration")
-    committed, current = read_json(target), build_frozen(path, registration)
+    committed, current = read_record(target, FROZEN_SCHEMA), build_frozen(path, registration)
     if committed.get("registration") != current["registration"]:
         raise FrozenError(
             f"{path}: its text changed after {target.name} registered it; restore it, or register the new version "
@@ -144,10 +150,40 @@ def check_frozen(run: Path, path: Path, registration: Registration) -> str:
     raw = frozen.read_bytes()
     if raw != canonical_json(build_frozen(path, registration)):
         raise FrozenError(
-            f"{frozen}: {_difference(read_json(frozen), path, registration)} since the run was frozen; "
+            f"{frozen}: {_difference(frozen, path, registration)} since the run was frozen; "
             "restore it, or start a new results folder (a run is never re-frozen)"
         )
     return sha256_bytes(raw)
+
+
+def vault(run: Path) -> Path:
+    """Return the folder in which a run keeps copies of what must never be made twice: its freeze and its seal.
+
+    Snakemake deletes a job's outputs before it runs the job again, and after it fails.
+    """
+    return run / ".vault"
+
+
+def keep(run: Path, files: list[Path]) -> None:
+    """Put copies of files of the run's folder into its vault, unless they are there already."""
+    for file in files:
+        copy = vault(run) / file.relative_to(run)
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, copy)
+
+
+def restore(run: Path) -> list[Path]:
+    """Put back what is missing from the run's folder and is in its vault; return the paths."""
+    kept = sorted(path for path in vault(run).rglob("*") if path.is_file())
+    restored = []
+    for copy in kept:
+        target = run / copy.relative_to(vault(run))
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(copy, target)
+            restored.append(target)
+    return restored
 
 
 def changed_entries(before: dict[str, str], after: dict[str, str]) -> list[str]:
@@ -155,8 +191,8 @@ def changed_entries(before: dict[str, str], after: dict[str, str]) -> list[str]:
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
-def _difference(frozen: dict[str, Any], path: Path, registration: Registration) -> str:
-    current = build_frozen(path, registration)
+def _difference(record: Path, path: Path, registration: Registration) -> str:
+    frozen, current = read_record(record, FROZEN_SCHEMA), build_frozen(path, registration)
     if frozen.get("registration") != current["registration"]:
         return f"{path} changed"
     changed = changed_entries(frozen.get("sources", {}), current["sources"])
@@ -166,15 +202,13 @@ def _difference(frozen: dict[str, Any], path: Path, registration: Registration) 
 
 
 def _not_committed(target: Path) -> str:
-    """Say why git does not hold this file as it is; empty if it does, or if there is no git here to ask."""
-    if shutil.which("git") is None:
-        return ""
+    """Say why git does not confirm that this file is committed as it is; empty if it does."""
 
     def git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(["git", "-C", str(target.parent), *arguments], capture_output=True, check=False)
 
-    if git("rev-parse", "--is-inside-work-tree").returncode != 0:
-        return ""
+    if shutil.which("git") is None or git("rev-parse", "--is-inside-work-tree").returncode != 0:
+        return "stands there, but git can't confirm that it was committed"
     if git("cat-file", "-e", f"HEAD:./{target.name}").returncode != 0:
         return "is not committed"
     same = git("diff", "--quiet", "HEAD", "--", target.name).returncode == 0

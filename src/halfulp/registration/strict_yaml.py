@@ -22,8 +22,10 @@ _CORE_1_2 = [
     ("float", re.compile(r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)\Z")),
     ("float", re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")),
 ]
-#: What this project writes: no leading zeros, no hexadecimal, a digit on each side of the point.
-_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:e[-+][0-9]+)?)?\Z")
+#: More than this is not a registration.
+MOST_CHARACTERS = 1_000_000
+#: What this project writes: at most 18 digits before the point and one after it, no leading zeros, no hexadecimal.
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]+(?:e[-+][0-9]+)?)?\Z")
 
 
 def read_text(path: Path) -> str:
@@ -61,9 +63,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
         InputError: anything that this module's description refuses, or that is not YAML.
     """
     text = read_text(path)
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"{path}: {len(text)} characters; a registration has at most {MOST_CHARACTERS}")
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         events = list(yaml.parse(text, Loader=yaml.SafeLoader))
+    except RecursionError as error:
+        raise InputError(f"{path}: nested too deeply; a registration has a few levels") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""

@@ -10,7 +10,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from halfulp.report.tables import ReportContext, number
+from halfulp.report.number import number
+from halfulp.report.tables import ReportContext
 
 SEED_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 #: Nothing in the files may depend on the day they were drawn.

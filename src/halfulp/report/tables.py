@@ -11,6 +11,7 @@ import pandas as pd
 from halfulp.audit.decomposition import NAMES
 from halfulp.registration.deviations import Deviation
 from halfulp.report import paper
+from halfulp.report.number import number
 
 
 @dataclass(frozen=True)
@@ -115,13 +116,6 @@ TABLES: Tables[ReportContext] = {
     "decomposition": decomposition_table,
 }
 PRINTED_COLUMNS = 10
-
-
-def number(value: Any) -> str:
-    """Print a cell: four significant digits, an en dash for what is missing."""
-    if value is None or value is pd.NA or (isinstance(value, float) and pd.isna(value)):
-        return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def printed(frame: pd.DataFrame) -> pd.DataFrame:

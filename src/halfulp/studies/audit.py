@@ -35,7 +35,16 @@ FORECASTS = pa.schema(
     ]
 )
 #: What a gate may judge; all are of the declared predictor.
-SCORES = ("macro_rmse", "skill", "directional_agreement", "directional_lower", "placebo_margin")
+SCORES = (
+    "macro_rmse",
+    "skill",
+    "directional_agreement",
+    "directional_lower",
+    "placebo_margin",
+    "crossfit_agreement",
+    "crossfit_lower",
+    "crossfit_margin",
+)
 
 
 class SeedsConfig(Strict):
@@ -114,6 +123,8 @@ class AuditRegistration(Registration):
     @field_validator("trace_formats")
     @classmethod
     def _known_formats(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) != len(names):
+            raise ValueError("a format is listed twice; list each once")
         return tuple(known_format(name) for name in names)
 
     @model_validator(mode="after")
@@ -155,7 +166,7 @@ def build_evidence(
     """
     seeds, fmt = registration.seeds, registration.write_back.format
     reference = trace("references", seeds.source)
-    axes = axes_of(reference)
+    axes = axes_of(reference, range(0, registration.training.steps, registration.training.record_every))
 
     def curves(table: pd.DataFrame, kind: str) -> Array:
         return erased_fraction(table[(table["format"] == fmt) & (table["kind"] == kind)], axes)
@@ -273,6 +284,7 @@ def score(
         "directional_agreement": finite(declared.agreement),
         "directional_lower": finite(declared.lower),
         "placebo_margin": finite(declared.agreement - best_placebo),
+        **_crossfit(registration, evidence, observed),
     }
     judged = [judge(**gate.model_dump(), scores=measured) for gate in registration.gates]
     return {
@@ -288,6 +300,31 @@ def score(
         "decomposition": {name: finite(share) for name, share in variance_shares(observed).items()},
         "gates": [vars(gate) for gate in judged],
         "verdict": verdict(judged),
+    }
+
+
+def _crossfit(registration: AuditRegistration, evidence: Evidence, observed: Array) -> dict[str, float | None]:
+    """Score directional specificity with disjoint seeds in H and T, against altered and against exchanged sources.
+
+    An exchanged source is a historical seed's reference in the source's place, left out of H and T: as good a source as
+    the declared one, unless that knows something of the targets.
+    """
+    local, outcome = evidence.historical_local, evidence.historical_outcome
+    options = registration.directional.model_dump()
+
+    def direction(source: Array, kept: list[int], name: str) -> scoring.Direction:
+        alter = predicting.ALTERATIONS[name]
+        return scoring.crossfit_specificity(source, local[kept], outcome[kept], observed, alter=alter, **options)
+
+    everyone = list(range(len(local)))
+    placebos = [name for name in registration.predictors.placebos if name in predicting.ALTERATIONS]
+    declared = direction(evidence.source_local, everyone, "source")
+    rivals = [direction(evidence.source_local, everyone, name).agreement for name in placebos]
+    rivals += [direction(local[i], [j for j in everyone if j != i], "source").agreement for i in everyone]
+    return {
+        "crossfit_agreement": finite(declared.agreement),
+        "crossfit_lower": finite(declared.lower),
+        "crossfit_margin": finite(declared.agreement - float(np.max(rivals))),
     }
 
 

@@ -6,14 +6,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from halfulp.registration import receipts
+from halfulp.errors import FrozenError
+from halfulp.registration import blind, receipts
+from halfulp.registration import freeze as freezing
 from halfulp.registration.deviations import deviations_for
-from halfulp.registration.digests import digest_all, read_json, write_json
+from halfulp.registration.digests import digest_all, read_json, read_record, sha256_file, write_json
 from halfulp.studies import audit
 from halfulp.studies.tasks import Task
 from halfulp.training.data import Blocks, load_text
 from halfulp.training.runner import train
 from halfulp.training.tables import COUNTS, TRACE, make_table, read_table, write_table
+
+#: What the seal covers besides the freeze.
+SEALED = ("forecasts.parquet", "ranking.json")
+OPENED_SCHEMA = "halfulp.opened/1"
 
 
 def _trace(task: Task, part: str, seed: int) -> pd.DataFrame:
@@ -32,7 +38,7 @@ def reference(task: Task) -> None:
 def write_back_run(task: Task) -> None:
     """Train with the registered write-back; count exact events."""
     if task.rule == "target":
-        receipts.check_seal(task.run / "seal.json", task.run)
+        receipts.check_seal(task.run / "seal.json", task.run, SEALED)
     _train(task, traced=False)
 
 
@@ -62,7 +68,15 @@ def _train(task: Task, *, traced: bool) -> None:
 
 
 def predict(task: Task) -> None:
-    """Forecast every target seed, and rank the candidates, from the references and the historical outcomes alone."""
+    """Forecast every target seed, and rank the candidates, from the references and the historical outcomes alone.
+
+    Predictors run in a process that has given up everything but the rule's declared inputs.
+    """
+    folders = sorted({path.parent for path in task.outputs.values()})
+    blind.run_isolated(partial(_predict, task), task.inputs, folders)
+
+
+def _predict(task: Task) -> None:
     evidence, axes = audit.build_evidence(
         task.registration, partial(_trace, task), partial(_counts, task), opened=False
     )
@@ -73,22 +87,33 @@ def predict(task: Task) -> None:
 
 
 def seal(task: Task) -> None:
-    """Fix the forecasts before any unseen target has started."""
-    forecasts = [task.run / "forecasts.parquet", task.run / "ranking.json"]
-    receipts.write_seal(task.outputs["seal"], task.run, forecasts, task.run / "targets")
+    """Fix the forecasts before any unseen target has started. A seal in the vault is put back, not remade."""
+    path, kept = task.outputs["seal"], freezing.vault(task.run) / "seal.json"
+    if kept.exists():
+        freezing.restore(task.run)
+        receipts.check_seal(path, task.run, SEALED)
+        return
+    outcomes = [item for item in task.run.glob("targets/**/*") if item.is_file()]
+    outcomes += task.run.glob("checkpoints/target.*")
+    receipts.write_seal(path, task.run, [task.run / name for name in SEALED], sorted(outcomes))
+    freezing.keep(task.run, [path])
 
 
 def open_seal(task: Task) -> None:
     """Open the seal: every sealed file is what it was, and every target has its outcome."""
-    sealed = receipts.check_seal(task.run / "seal.json", task.run)
+    sealed = receipts.check_seal(task.run / "seal.json", task.run, SEALED)
     outcomes = [path for path in task.inputs if path.name == "counts.parquet"]
-    record = {"schema": "halfulp.opened/1", "sealed": sealed["sealed"], "outcomes": digest_all(outcomes, task.run)}
+    record = {"schema": OPENED_SCHEMA, "sealed": sealed["sealed"], "outcomes": digest_all(outcomes, task.run)}
     write_json(task.outputs["opened"], record)
 
 
 def score(task: Task) -> None:
-    """Score the sealed forecasts, judge the gates, decompose the outcomes."""
-    receipts.check_seal(task.run / "seal.json", task.run)
+    """Score the sealed forecasts against the outcomes with which the seal was opened."""
+    opened = read_record(task.run / "opened.json", OPENED_SCHEMA)
+    for name, digest in opened["outcomes"].items():
+        if sha256_file(task.run / name) != digest:
+            raise FrozenError(f"{task.run / name}: changed after the seal was opened; restore it or start a new folder")
+    receipts.check_seal(task.run / "seal.json", task.run, SEALED)
     evidence, axes = audit.build_evidence(task.registration, partial(_trace, task), partial(_counts, task), opened=True)
     sealed = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
     ranking = read_json(task.run / "ranking.json")
@@ -100,8 +125,8 @@ def report(task: Task) -> None:
     """Write tables, figures and captions from the scores and the sealed forecasts."""
     from halfulp.report import figures, tables  # matplotlib and jinja2 take a second that no other rule needs
 
-    scores = read_json(task.run / "scores.json")
-    identity = read_json(task.run / "run.json")
+    scores = read_record(task.run / "scores.json", "halfulp.scores/1")
+    identity = read_record(task.run / "run.json", receipts.RUN_SCHEMA)
     forecasts = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
     counts = {seed: _counts(task, "targets", seed) for seed in task.registration.seeds.targets}
     deviations = deviations_for(task.path.parent.parent / "deviations.yaml", task.registration)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from halfulp.errors import InputError
-from halfulp.registration.document import Registration, load_registration
+from halfulp.registration.document import Registration, load_registration, study_of
 from halfulp.studies import audit, cnn, emulator, features, gpt2_fp8, gpt_bf16, grid
 from halfulp.studies.mechanism import Mechanism
 
@@ -35,12 +35,18 @@ def load(path: Path) -> Registration:
     Raises:
         InputError: no such study, or anything that the schema refuses.
     """
-    schema = STUDIES.get(path.stem)
+    schema = STUDIES.get(study_of(path.stem))
     if schema is None:
-        raise InputError(f"{path}: study {path.stem!r} is not known; use one of {', '.join(STUDIES)}")
+        raise InputError(f"{path}: study {study_of(path.stem)!r} is not known; use one of {', '.join(STUDIES)}")
     return load_registration(path, schema)
 
 
+def latest(scale: Path, study: str) -> str | None:
+    """Return the name of a study's latest registration in a scale's folder, e.g. ``audit-2``; None without any."""
+    names = [path.stem for path in scale.glob(f"{study}*.yaml") if study_of(path.stem) == study]
+    return max(names, key=lambda name: int(name.partition("-")[2] or 1), default=None)
+
+
 def registered(scale: Path) -> list[str]:
-    """Return the studies that have a registration in a scale's folder, in the catalogue's order."""
-    return [study for study in STUDIES if (scale / f"{study}.yaml").is_file()]
+    """Return the latest registration of every study in a scale's folder, in the catalogue's order."""
+    return [name for name in (latest(scale, study) for study in STUDIES) if name is not None]

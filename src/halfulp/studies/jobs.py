@@ -11,27 +11,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from halfulp.errors import FrozenError, HalfulpError
+from halfulp.errors import HalfulpError
 from halfulp.registration import freeze as freezing
 from halfulp.registration import receipts
 from halfulp.registration.digests import canonical_json, write_json
 from halfulp.studies import audit_rules, catalogue, mechanism_rules
 from halfulp.studies.tasks import Task
+from halfulp.training.models import check_model
 
 
 def freeze(task: Task) -> None:
-    """Freeze the run: digests of the registration and its sources, the run's identity and its label."""
-    earlier = sorted(path for path in task.run.glob("receipts/*.json") if path != task.outputs["receipt"])
-    if earlier:
-        raise FrozenError(
-            f"{earlier[0]}: this run was frozen before, and is never re-frozen; start a new results folder"
-        )
-    content = canonical_json(freezing.build_frozen(task.path, task.registration))
+    """Freeze the run: digests of the registration and its sources, the run's identity and its label.
+
+    A run that was frozen before is not frozen again: its vault gives the files back, and a difference is refused.
+    """
+    if freezing.vault(task.run).exists():
+        freezing.restore(task.run)
+        freezing.check_frozen(task.run, task.path, task.registration)
+        return
+    training = getattr(task.registration, "training", None)
+    if training is not None:
+        check_model(training.model, training.data.sequence_length)
     labelled = freezing.label_run(task.path, task.registration)
     task.outputs["frozen"].parent.mkdir(parents=True, exist_ok=True)
-    task.outputs["frozen"].write_bytes(content)
+    task.outputs["frozen"].write_bytes(canonical_json(freezing.build_frozen(task.path, task.registration)))
     identity = {
-        "schema": "halfulp.run/1",
+        "schema": receipts.RUN_SCHEMA,
         "run_id": str(uuid.uuid4()),
         "label": labelled.label,
         "label_detail": labelled.detail,
@@ -40,6 +45,9 @@ def freeze(task: Task) -> None:
     }
     write_json(task.outputs["run"], identity)
 
+
+#: Rules whose outputs are kept in the vault: they must never be made twice.
+VAULTED = ("freeze", "seal")
 
 RULES: dict[str, Callable[[Task], None]] = {"freeze": freeze, **audit_rules.RULES, **mechanism_rules.RULES}
 
@@ -85,8 +93,13 @@ def execute(snakemake: Any) -> None:
     )
     if task.rule != "freeze":
         freezing.check_frozen(task.run, path, registration)
+        receipts.check_receipts(task.run, task.inputs)
     RULES[task.rule](task)
     receipt = outputs["receipt"]
+    if receipt.exists():  # put back from the vault, together with what it lists
+        return
     written = [path for path in map(Path, map(str, snakemake.output)) if path != receipt]
     job = receipts.Job(rule=task.rule, wildcards=task.wildcards, run=task.run, started=started)
     receipts.write_receipt(receipt, job, inputs=task.inputs, outputs=written, seed=task.seed)
+    if task.rule in VAULTED:
+        freezing.keep(task.run, [*written, receipt])

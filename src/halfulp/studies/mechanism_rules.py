@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from halfulp.errors import InputError
 from halfulp.registration.deviations import deviations_for
-from halfulp.registration.digests import read_json, write_json
+from halfulp.registration.digests import read_record, write_json
+from halfulp.registration.receipts import RUN_SCHEMA
 from halfulp.studies import catalogue, mechanism
 from halfulp.studies.mechanism import CELLS, METRICS, Evidence, Tables, Workspace
 from halfulp.studies.tasks import Task
@@ -41,7 +42,8 @@ def present(task: Task) -> None:
         tables,
     )  # matplotlib takes a second no other rule needs
 
-    scores, identity = read_json(task.run / "scores.json"), read_json(task.run / "run.json")
+    scores = read_record(task.run / "scores.json", "halfulp.mechanism/1")
+    identity = read_record(task.run / "run.json", RUN_SCHEMA)
     deviations = deviations_for(task.path.parent.parent / "deviations.yaml", task.registration)
     context = tables.Context(task.registration, scores, identity, deviations)
     tables.write_tables(mechanism_tables.TABLES, context, task.run / "tables")
@@ -55,7 +57,7 @@ def read(task: Task, part: str) -> Evidence:
     return Evidence(
         cells=read_table(folder / "cells.parquet", CELLS).to_pandas(),
         metrics=read_table(folder / "metrics.parquet", METRICS).to_pandas(),
-        diverged=read_json(folder / "summary.json")["diverged"],
+        diverged=read_record(folder / "summary.json", "halfulp.cells/1")["diverged"],
     )
 
 

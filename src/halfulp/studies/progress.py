@@ -1,61 +1,84 @@
-"""How far a run is: training steps done and to do, and an estimate of the time left."""
+"""How far runs are: training steps done and to do, and an estimate of the time left."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from halfulp.studies import catalogue
 from halfulp.studies.audit import AuditRegistration
 
-#: Seconds that the rules without training take, all together, as a share of training; only the estimate uses it.
-OVERHEAD_STEPS = 0.03
+#: Files that mark the stages of a study, latest first.
+STAGES = (
+    ("scores.json", "report"),
+    ("opened.json", "matched references"),
+    ("seal.json", "unseen targets"),
+    ("receipts/forecast.json", "measurement"),
+)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A snapshot of a run."""
+    """A snapshot of one run, or of several."""
 
-    #: Training steps done, over all runs.
+    #: Training steps done, over all jobs.
     done: int
     #: Training steps in all.
     total: int
-    #: Training runs finished, and in all.
+    #: Training jobs finished, and in all.
     finished: int
-    runs: int
-    #: The stage that the run has reached.
+    jobs: int
+    #: The stage that has been reached.
     stage: str
 
+    def state(self) -> str:
+        """Return stage, jobs, steps and share in one line."""
+        share = self.done / self.total if self.total else 1.0
+        return f"{self.stage}: {self.finished}/{self.jobs} training jobs, step {self.done}/{self.total} ({share:.0%})"
+
     def line(self, elapsed: float, begun: int) -> str:
-        """Return one line: stage, runs, steps, share, and the time left.
+        """Return :meth:`state` with the time left.
 
         Args:
             elapsed: seconds since this process began to watch.
             begun: steps that were done by then.
         """
-        share = self.done / self.total if self.total else 1.0
         gained = self.done - begun
-        left = elapsed * (self.total * (1 + OVERHEAD_STEPS) - self.done) / gained if gained > 0 else None
+        left = elapsed * (self.total - self.done) / gained if gained > 0 else None
         estimate = "estimating" if left is None else f"about {_duration(left)} left"
-        return (
-            f"{self.stage}: {self.finished}/{self.runs} runs, step {self.done}/{self.total} ({share:.0%}), "
-            f"{_duration(elapsed)} elapsed, {estimate}"
-        )
+        return f"{self.state()}, {_duration(elapsed)} elapsed, {estimate}"
 
 
-def snapshot(registration: AuditRegistration, run: Path) -> Progress:
+def snapshot(registration: Any, run: Path) -> Progress:
     """Read the progress files of a run's training jobs."""
-    seeds, steps = registration.seeds, registration.training.steps
-    runs = 1 + 2 * len(seeds.historical) + 2 * len(seeds.targets)
+    if isinstance(registration, AuditRegistration):
+        seeds = registration.seeds
+        steps = [registration.training.steps] * (1 + 2 * len(seeds.historical) + 2 * len(seeds.targets))
+    else:
+        steps = list(catalogue.mechanism(registration.study).workload(registration))
     done = finished = 0
     for path in sorted((run / "progress").glob("*.json")):
         try:
-            step = int(json.loads(path.read_bytes())["step"])
+            record = json.loads(path.read_bytes())
+            step, of = int(record["step"]), int(record["steps"])
         except (ValueError, KeyError, OSError):
             continue  # being replaced at this moment
         done += step
-        finished += step == steps
-    stages = (("scores.json", "report"), ("opened.json", "matched references"), ("seal.json", "unseen targets"))
-    stage = next((name for file, name in stages if (run / file).exists()), "references and historical targets")
-    return Progress(done, runs * steps, finished, runs, stage)
+        finished += step == of
+    stage = next((name for file, name in STAGES if (run / file).exists()), "references")
+    return Progress(done, sum(steps), finished, len(steps), f"{run.name}, {stage}")
+
+
+def together(runs: list[Progress]) -> Progress:
+    """Add several runs up; the stage is that of the first that is not finished."""
+    unfinished = next((p for p in runs if p.done < p.total), runs[-1])
+    return Progress(
+        done=sum(p.done for p in runs),
+        total=sum(p.total for p in runs),
+        finished=sum(p.finished for p in runs),
+        jobs=sum(p.jobs for p in runs),
+        stage=unfinished.stage,
+    )
 
 
 def _duration(seconds: float) -> str:

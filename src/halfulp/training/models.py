@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from halfulp.errors import InputError
 from halfulp.training.config import ModelConfig, model_arguments
+from halfulp.training.data import VOCABULARY
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,29 @@ def build_model(config: ModelConfig, seed: int) -> nn.Module:
     if active:
         raise InputError(f"model.config: dropout is active at {active[0]}; set every dropout to 0.0")
     return model
+
+
+def check_model(config: ModelConfig, sequence_length: int) -> None:
+    """Build the model and run it once on byte tokens, so that a registration that can't train is refused at once.
+
+    Raises:
+        InputError: it can't be built, is not fp32, has fewer than 256 tokens, or fails at the registered length.
+    """
+    model = build_model(config, 0)
+    wide = next((name for name, p in model.named_parameters() if p.dtype != torch.float32), None)
+    if wide is not None:
+        raise InputError(f"model.config: {wide} is not fp32; leave the dtype out (storage is what write_back says)")
+    tokens = torch.full((1, sequence_length), VOCABULARY - 1)
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=tokens, use_cache=False).logits
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"model.config: fails on {sequence_length} byte tokens: {reason}; correct the sizes"
+        ) from error
+    if logits.shape[-1] < VOCABULARY:
+        raise InputError(f"model.config: vocab_size {logits.shape[-1]}: byte tokens need {VOCABULARY} or more")
 
 
 def dense_groups(model: nn.Module) -> list[Group]:

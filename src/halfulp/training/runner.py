@@ -21,7 +21,7 @@ from halfulp.training.stall import StallForecast, StallingWriteBack
 from halfulp.training.tables import LOSSES, make_table
 
 #: Seconds between checkpoints. When they are written changes no result, only how much a killed run repeats.
-CHECKPOINT_SECONDS = 15.0
+CHECKPOINT_SECONDS = float(os.environ.get("HALFULP_CHECKPOINT_SECONDS", "15"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,11 @@ class _State:
         os.replace(temporary, path)
 
     def load(self, path: Path) -> None:
-        state = torch.load(path, weights_only=True, map_location=next(self.model.parameters()).device)
+        device = next(self.model.parameters()).device
+        try:
+            state = torch.load(path, weights_only=True, map_location=device)
+        except Exception as error:  # torch raises many kinds on a damaged file
+            raise InputError(f"{path}: not a readable checkpoint; delete it, and the run starts anew") from error
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         for name, hook in self.hooks.items():

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from halfulp.numerics import nearest_erases, round_nearest
-from halfulp.numerics.noise import WORD_BITS
+from halfulp.numerics.kernels import WORD_BITS
 from halfulp.numerics.reference import erasing_words
 from halfulp.training.hooks import ReferenceTrace, Row, WriteBack
 from halfulp.training.models import Group

@@ -52,7 +52,8 @@ def test_frozen_record_names_gates_registration_and_sources(registration: Path) 
         assert f"src/halfulp/{module}.py" in names
     assert "src/halfulp/audit/gates.py" in names
     assert "src/halfulp/studies/audit.py" in names
-    assert not any("report" in name or "cli" in name for name in names)
+    assert {"Snakefile", "workflow/rules/predict.smk", "src/halfulp/registration/blind.py"} <= names
+    assert not any("/report/" in name or name.endswith("cli.py") for name in names)
     for name, digest in frozen["sources"].items():
         assert sha256_bytes((ROOT / name).read_bytes()) == digest
     assert canonical_json(frozen) == canonical_json(build_frozen(registration, load(registration)))
@@ -147,29 +148,64 @@ def sealed_run(tmp_path: Path) -> Path:
     run = tmp_path / "sealed"
     write_json(run / "frozen.json", {"a": 1})
     write_json(run / "forecast.json", {"b": 2})
-    receipts.write_seal(run / "seal.json", run, [run / "forecast.json"], run / "targets")
+    receipts.write_seal(run / "seal.json", run, [run / "forecast.json"], [])
     return run
+
+
+FORECASTS = ("forecast.json",)
 
 
 def test_a_seal_holds_and_notices_a_change(tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
-    assert set(receipts.check_seal(run / "seal.json", run)["sealed"]) == {"frozen.json", "forecast.json"}
+    assert set(receipts.check_seal(run / "seal.json", run, FORECASTS)["sealed"]) == {"frozen.json", *FORECASTS}
     write_json(run / "forecast.json", {"b": 3})
     with pytest.raises(FrozenError, match=r"forecast\.json: changed after it was sealed"):
-        receipts.check_seal(run / "seal.json", run)
+        receipts.check_seal(run / "seal.json", run, FORECASTS)
     (run / "forecast.json").unlink()
     with pytest.raises(IncompleteError, match=r"forecast\.json: missing"):
-        receipts.check_seal(run / "seal.json", run)
+        receipts.check_seal(run / "seal.json", run, FORECASTS)
+
+
+@pytest.mark.parametrize("sealed", [{}, {"frozen.json": "0" * 64}, {"forecast.json": "0" * 64}])
+def test_a_seal_that_covers_less_is_refused(sealed: dict[str, str], tmp_path: Path) -> None:
+    run = sealed_run(tmp_path)
+    write_json(run / "seal.json", {"schema": receipts.SEAL_SCHEMA, "sealed": sealed})
+    with pytest.raises(FrozenError, match=r"seals (nothing|frozen\.json|forecast\.json); restore it"):
+        receipts.check_seal(run / "seal.json", run, FORECASTS)
+    write_json(run / "seal.json", {"sealed": sealed})
+    with pytest.raises(InputError, match="field schema: value None"):
+        receipts.check_seal(run / "seal.json", run, FORECASTS)
 
 
 def test_nothing_is_sealed_once_an_outcome_exists(tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
-    outcome = run / "targets" / "seed1" / "counts.parquet"
-    outcome.parent.mkdir(parents=True)
-    receipts.write_seal(run / "seal.json", run, [run / "forecast.json"], run / "targets")  # control: an empty folder
-    outcome.write_bytes(b"outcome")
     with pytest.raises(FrozenError, match=r"counts\.parquet: exists before the seal"):
-        receipts.write_seal(run / "seal.json", run, [run / "forecast.json"], run / "targets")
+        receipts.write_seal(run / "seal.json", run, [run / "forecast.json"], [run / "targets/seed1/counts.parquet"])
+
+
+def test_the_vault_gives_back_what_was_deleted_and_never_takes_a_second_version(tmp_path: Path) -> None:
+    run = sealed_run(tmp_path)
+    freeze.keep(run, [run / "seal.json"])
+    first = (run / "seal.json").read_bytes()
+    (run / "seal.json").write_bytes(b"another")
+    freeze.keep(run, [run / "seal.json"])
+    assert freeze.restore(run) == []
+    (run / "seal.json").unlink()
+    assert freeze.restore(run) == [run / "seal.json"]
+    assert (run / "seal.json").read_bytes() == first
+
+
+def test_a_label_that_git_cannot_confirm_is_unregistered(registration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load(registration)
+    register(registration, loaded)
+    commit(registration)
+    assert label_run(registration, loaded).label == "registered"  # control
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert label_run(registration, loaded).label == "unregistered"
+    monkeypatch.undo()
+    shutil.rmtree(registration.parents[1] / ".git", ignore_errors=True)
+    shutil.rmtree(registration.parent / ".git", ignore_errors=True)
+    assert "git can't confirm" in label_run(registration, loaded).detail
 
 
 def test_canonical_json_refuses_nan() -> None:

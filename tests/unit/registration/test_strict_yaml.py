@@ -81,6 +81,13 @@ def test_other_traps_are_refused(tmp_path: Path, content: str | bytes, message: 
     assert "\n" not in str(caught.value)
 
 
+def test_abuse_gets_one_line_too(tmp_path: Path) -> None:
+    for content in ("a: " + "[" * 3000 + "]" * 3000 + "\n", "a: " + "9" * 5000 + "\n", "a: x\n" + "# pad\n" * 200_000):
+        with pytest.raises(InputError) as caught:
+            read(tmp_path, content)
+        assert str(caught.value).count("\n") == 0
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.yaml: No such file"):
         read_yaml(tmp_path / "absent.yaml")

@@ -6,7 +6,7 @@ import pytest
 
 from halfulp.errors import InputError
 from halfulp.training.config import ModelConfig
-from halfulp.training.models import build_model, dense_groups
+from halfulp.training.models import build_model, check_model, dense_groups
 from tests.unit.training import tiny
 
 NEOX = tiny.training().model
@@ -52,3 +52,16 @@ def test_seed_decides_the_weights() -> None:
 def test_bad_configurations_are_named(config: ModelConfig, message: str) -> None:
     with pytest.raises(InputError, match=message):
         build_model(config, 0)
+
+
+@pytest.mark.parametrize(
+    ("config", "length", "message"),
+    [
+        (changed(vocab_size=64), 16, "fails on 16 byte tokens"),
+        (changed(dtype="float16"), 16, "is not fp32"),
+    ],
+)
+def test_a_model_that_cannot_train_is_refused_before_the_freeze(config: ModelConfig, length: int, message: str) -> None:
+    check_model(NEOX, length)  # control
+    with pytest.raises(InputError, match=message):
+        check_model(config, length)

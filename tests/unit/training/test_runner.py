@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from halfulp.errors import InputError
 from halfulp.training import runner
 from halfulp.training.runner import Plan, Result, train
 from tests.unit.training import tiny
@@ -14,6 +15,8 @@ PLANS = {
     "fp32 with trace": Plan(training=tiny.training(), seed=3, trace_formats=("e4m3", "bf16", "int3")),
     "nearest": Plan(training=tiny.training(), seed=3, write_back=tiny.write_back()),
     "full_sr native": Plan(training=tiny.training(), seed=3, write_back=tiny.write_back("full_sr", storage="native")),
+    "stalling": Plan(training=tiny.training(), seed=3, write_back=tiny.write_back("full_sr", "bf16"), stall_window=2),
+    "stall forecast": Plan(training=tiny.training(), seed=3, trace_formats=("bf16",), stall_window=2),
     "dead_zone int3": Plan(
         training=tiny.training(), seed=3, write_back=tiny.write_back("dead_zone_sr", "int3", "native")
     ),
@@ -21,7 +24,7 @@ PLANS = {
 
 
 def same(a: Result, b: Result) -> bool:
-    return all(getattr(a, name) == getattr(b, name) for name in ("status", "losses", "counts", "trace"))
+    return all(getattr(a, name) == getattr(b, name) for name in ("status", "losses", "counts", "trace", "stalls"))
 
 
 class KilledError(Exception):
@@ -58,6 +61,13 @@ def test_native_and_analytic_storage_train_alike(policy: str, format: str) -> No
         for storage in ("analytic", "native")
     ]
     assert same(*(train(plan, tiny.blocks()) for plan in plans))
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "run.pt"
+    checkpoint.write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match=r"run\.pt: not a readable checkpoint; delete it"):
+        train(PLANS["nearest"], tiny.blocks(), checkpoint=checkpoint)
 
 
 def test_runs_differ_by_seed_and_policy() -> None:
