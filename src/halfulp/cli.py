@@ -198,7 +198,7 @@ def pilot(
     """Rehearse the audit on its pilot seeds; thresholds are chosen from this, and from nothing else."""
     determinism.pin()
     from halfulp.registration.digests import write_json
-    from halfulp.studies.audit import SCORES, AuditRegistration
+    from halfulp.studies.audit_registration import SCORES, AuditRegistration
     from halfulp.studies.catalogue import load
     from halfulp.studies.pilot import rehearse
 

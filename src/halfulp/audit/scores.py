@@ -104,7 +104,7 @@ def crossfit_specificity(
     counted: Cells = np.zeros(outcome.shape, dtype=np.int64)
     agreeing: Cells = np.zeros(outcome.shape, dtype=np.int64)
     complete = all(bool(np.isfinite(a).all()) for a in (source, historical_local, historical_outcome, outcome))
-    for size in {count // 2, count - count // 2} - {0}:
+    for size in sorted({count // 2, count - count // 2}) if count > 1 else ():
         for chosen in combinations(range(count), size):
             others = [index for index in range(count) if index not in chosen]
             expected = alter(source - historical_local[list(chosen)].mean(axis=0))

@@ -41,7 +41,8 @@ MECHANISMS = (
     Claim("gpt_bf16", "freeze, forecast and measured", "within 4 steps", "steps", ("claims", "steps")),
     Claim("gpt_bf16", "difference", "at most 4", "steps", ("claims", "difference")),
     Claim("gpt_bf16", "freeze as a share of the run", "just past 0.5", "", ("claims", "relative_step")),
-    Claim("gpt_bf16", "largest stalled fraction", "persistent to nearest only", "", ("claims", "stalled")),
+    Claim("gpt_bf16", "largest stalled fraction", "persistent freeze", "", ("claims", "stalled")),
+    Claim("gpt_bf16", "the same under stochastic rounding", "no persistent freeze", "", ("claims", "control")),
     Claim("gpt2_fp8", "dense weights freeze at initialization", "both formats, as forecast", "", ("claims", "frozen")),
     Claim("gpt2_fp8", "improvement of fp32 in validation loss", "keeps improving", "nats", ("claims", "improvement")),
 )

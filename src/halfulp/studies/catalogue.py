@@ -5,7 +5,8 @@ from typing import cast
 
 from halfulp.errors import InputError
 from halfulp.registration.document import Registration, load_registration, study_of
-from halfulp.studies import audit, cnn, emulator, features, gpt2_fp8, gpt_bf16, grid
+from halfulp.studies import cnn, emulator, features, gpt2_fp8, gpt_bf16, grid
+from halfulp.studies.audit_registration import AuditRegistration
 from halfulp.studies.mechanism import Mechanism
 
 #: The mechanism systems' modules by name.
@@ -19,7 +20,7 @@ MECHANISMS = {
 }
 #: Class of every study's registration.
 STUDIES: dict[str, type[Registration]] = {
-    "audit": audit.AuditRegistration,
+    "audit": AuditRegistration,
     **{name: module.REGISTRATION for name, module in MECHANISMS.items()},
 }
 

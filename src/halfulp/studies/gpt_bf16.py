@@ -16,6 +16,7 @@ from halfulp.training.runner import Plan, train
 
 CELL: dict[str, Policy] = {"bf16 nearest": "nearest", "bf16 full_sr": "full_sr"}
 NEAREST, STOCHASTIC = CELL
+METRIC = "stalled_fraction"
 
 
 class GptBf16Registration(MechanismRegistration):
@@ -53,8 +54,8 @@ def forecast(registration: GptBf16Registration, workspace: Workspace) -> Tables:
     tables.trace(lambda _: STOCHASTIC, result.trace, stochastic=True)
     tables.losses("fp32", result.losses)
     for step, nearest, stochastic in result.stalls:
-        tables.metric(f"forecast of {NEAREST}", step, "stalled_fraction", nearest)
-        tables.metric(f"forecast of {STOCHASTIC}", step, "stalled_fraction", stochastic)
+        tables.metric(f"forecast of {NEAREST}", step, METRIC, nearest)
+        tables.metric(f"forecast of {STOCHASTIC}", step, METRIC, stochastic)
     if result.status == "diverged":
         tables.diverged |= dict.fromkeys(CELL, result.detail)
     return tables
@@ -73,7 +74,7 @@ def measure(registration: GptBf16Registration, workspace: Workspace) -> Tables:
         tables.counts(cell, result.counts)
         tables.losses(cell, result.losses)
         for step, stalled, size in result.stalls:
-            tables.metric(cell, step, "stalled_fraction", stalled / size)
+            tables.metric(cell, step, METRIC, stalled / size)
         if result.status == "diverged":
             tables.diverged[cell] = result.detail
     return tables
@@ -93,13 +94,19 @@ def conclude(
     scores = {
         "step_difference": float(abs(expected - found)) if dated else missing,
         "relative_step": found / registration.training.steps if found is not None else missing,
-        "nearest_stalled": measured.largest(NEAREST, "stalled_fraction"),
-        "control_stalled": measured.largest(STOCHASTIC, "stalled_fraction"),
+        "nearest_stalled": measured.largest(NEAREST, METRIC),
+        "control_stalled": measured.largest(STOCHASTIC, METRIC),
     }
     claims: dict[str, str | float] = {
         "steps": f"forecast {expected}, measured {found}",
         "difference": scores["step_difference"],
         "relative_step": scores["relative_step"],
-        "stalled": f"{scores['nearest_stalled']:.4f}, control {scores['control_stalled']:.4f}",
+        "stalled": _stalled(forecast, measured, NEAREST),
+        "control": _stalled(forecast, measured, STOCHASTIC),
     }
     return Conclusion(scores, claims)
+
+
+def _stalled(forecast: Evidence, measured: Evidence, cell: str) -> str:
+    expected, found = forecast.largest(f"forecast of {cell}", METRIC), measured.largest(cell, METRIC)
+    return f"forecast {expected:.3f}, measured {found:.3f}"

@@ -14,7 +14,7 @@ import pandas as pd
 from halfulp import determinism
 from halfulp.errors import InputError
 from halfulp.studies import audit
-from halfulp.studies.audit import AuditRegistration, SeedsConfig
+from halfulp.studies.audit_registration import AuditRegistration, SeedsConfig
 from halfulp.training.data import Blocks, load_text
 from halfulp.training.runner import train
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from halfulp.studies import catalogue
-from halfulp.studies.audit import AuditRegistration
+from halfulp.studies.audit_registration import AuditRegistration
 
 #: Files that mark the stages of a study, latest first.
 STAGES = (

@@ -108,7 +108,7 @@ def crossfit(
 def test_sharing_seeds_in_both_means_biases_the_plain_score_and_not_the_cross_fitted_one() -> None:
     """A source that knows nothing: each seed's local and outcome agree, but source, historical and targets do not.
 
-    The plain score's chance level is 1/2 + asin(1/(m+1))/pi with m historical seeds (0.56 for m = 4); both means are over
+    The plain score's chance level is 1/2 + asin(1/(m+1))/pi with m historical seeds (0.56 for m = 4); both means are of
     400 draws of one cell a cluster, whose standard error is below 0.01.
     """
     plain, fitted = [], []
@@ -144,6 +144,7 @@ def test_cross_fitted_score_finds_a_source_that_does_know() -> None:
 
 def test_cross_fitting_needs_two_historical_seeds_and_every_cell() -> None:
     seeds = rng.normal(size=(6, 3, 4))
+    assert np.isfinite(crossfit(seeds[0], seeds[1:4], seeds[1:4], seeds[4:]).agreement)  # control
     assert np.isnan(crossfit(seeds[0], seeds[1:2], seeds[1:2], seeds[4:]).agreement)
     seeds[2, 1, 1] = np.nan
     assert np.isnan(crossfit(seeds[0], seeds[1:4], seeds[1:4], seeds[4:]).agreement)

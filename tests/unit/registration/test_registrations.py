@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from halfulp.errors import InputError
-from halfulp.studies.audit import AuditRegistration
-from halfulp.studies.catalogue import load
+from halfulp.registration.document import study_of
+from halfulp.studies.audit_registration import AuditRegistration
+from halfulp.studies.catalogue import STUDIES, latest, load
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = sorted(ROOT.glob("preregistration/*/*.yaml"))
@@ -29,8 +30,17 @@ def test_committed_registrations_are_valid(path: Path) -> None:
     assert load(path).gates
 
 
-def test_smoke_desk_and_paper_are_registered() -> None:
-    assert {path.parent.name for path in COMMITTED} == {"smoke", "desk", "paper"}
+def test_every_study_is_registered_at_smoke_and_desk_and_gpt2_at_full_size() -> None:
+    names = {(path.parent.name, study_of(path.stem)) for path in COMMITTED}
+    assert {study for scale, study in names if scale == "smoke"} == set(STUDIES)
+    assert {study for scale, study in names if scale == "desk"} == set(STUDIES) - {"gpt2_fp8"}
+    assert {("gpt2", "gpt2_fp8"), ("paper", "audit")} <= names
+
+
+def test_the_latest_registration_of_a_study_is_used() -> None:
+    assert latest(ROOT / "preregistration/desk", "audit") == "audit-2"
+    assert latest(ROOT / "preregistration/smoke", "audit") == "audit"
+    assert latest(ROOT / "preregistration/desk", "nonsense") is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +62,7 @@ def test_smoke_desk_and_paper_are_registered() -> None:
         ("format: e4m3", "format: bf16", "write_back.format bf16 is not in trace_formats; add it"),
         ("policy: nearest", "policy: fp32", "write_back.policy fp32 erases nothing"),
         ("targets: [11, 12]", "targets: [11, 2]", "seed 2 plays two parts"),
-        ("historical: [2, 3]", "historical: [2]", "field seeds.historical: value"),
+        ("historical: [2, 3, 4]", "historical: [2]", "field seeds.historical: value"),
         ("declared: source", "declared: oracle", "unknown predictor 'oracle'; use one of source"),
         ("declared: source", "declared: matched_local", "unknown predictor 'matched_local'"),
         ("score: skill", "score: luck", "unknown score 'luck'; use one of macro_rmse"),
