@@ -61,7 +61,7 @@ def test_receipts_tell_the_bytes_on_the_disk_and_form_one_chain(smoke: Path) -> 
             assert digest == known, f"{job} read another {name}"
     listed = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
     byproducts = {
-        name for name in listed if name.split("/")[0] in ("logs", "benchmarks", "progress", "receipts", ".lock")
+        name for name in listed if name.split("/")[0] in ("logs", "benchmarks", "progress", "receipts", ".vault")
     }
     assert listed - byproducts == set(written)
 
