@@ -13,6 +13,7 @@ from rich.table import Table
 
 #: Seconds between lines of progress where there is no terminal to redraw.
 LINE_SECONDS = 10.0
+SCORES_SCHEMAS = ("halfulp.scores/1", "halfulp.mechanism/1")
 
 
 def watch(command: list[str], runs: list[tuple[Any, Path]], base: Path, lock: int) -> int:
@@ -72,8 +73,8 @@ def show_run(folder: Path) -> None:
     from halfulp.report.number import number
 
     scores, identity = read_json(folder / "scores.json"), read_record(folder / "run.json", RUN_SCHEMA)
-    if not isinstance(scores, dict) or not isinstance(scores.get("gates"), list):
-        raise InputError(f"{folder / 'scores.json'}: field gates: missing; restore it or start a new results folder")
+    if not isinstance(scores, dict) or scores.get("schema") not in SCORES_SCHEMAS:
+        raise InputError(f"{folder / 'scores.json'}: not a record of scores; restore it or start a new results folder")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
     title = f"{folder.name}, scale {scores['scale']}: {identity['label']} run"
     table = Table(title=title, title_justify="left")
