@@ -55,12 +55,7 @@ use rule forecast as measure with:
 use rule freeze as judge with:
     input:
         MECHANISM_TIES,
-        expand(
-            f"{MECHANISM}/{{part}}/{{file}}",
-            part=("forecast", "measured"),
-            file=PARTS,
-            allow_missing=True,
-        ),
+        BOTH,
     output:
         scores=f"{MECHANISM}/scores.json",
         receipt=f"{MECHANISM}/receipts/judge.json",
@@ -73,12 +68,7 @@ use rule freeze as judge with:
 use rule freeze as present with:
     input:
         MECHANISM_TIES,
-        expand(
-            f"{MECHANISM}/{{part}}/{{file}}",
-            part=("forecast", "measured"),
-            file=PARTS,
-            allow_missing=True,
-        ),
+        BOTH,
         fixed([f"{MECHANISM}/scores.json", f"{MECHANISM}/receipts/judge.json"]),
         REPORT_SOURCES,
     output:
