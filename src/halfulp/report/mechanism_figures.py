@@ -52,7 +52,8 @@ def curves(axis: Any, context: Context, cells: list[pd.DataFrame], metrics: list
     names = list(dict.fromkeys(cells[1]["cell"]))
     chosen = names if len(names) <= MOST_CURVES else names[:: -(-len(names) // MOST_CURVES)]
     forecast = cells[0][cells[0]["kind"] == "trace"]
-    for colour, name in zip(SEED_COLOURS * 2, chosen, strict=False):
+    shades = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(chosen)))  # neighbouring widths, neighbouring colours
+    for colour, name in zip(shades, chosen, strict=True):
         for frame, style in ((cells[1], "-"), (forecast, (0, (3, 1)))):
             total = frame[frame["cell"] == name].groupby("step")[["erased", "moved"]].sum()
             share = total["erased"] / (total["erased"] + total["moved"])

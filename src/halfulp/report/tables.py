@@ -144,10 +144,19 @@ def write_table(frame: pd.DataFrame, title: str, note: str, stem: Path) -> None:
 def combine(papers: list[Path], scale: str, stem: Path) -> None:
     """Put the ``paper`` tables of several studies into one; each row keeps its study's label."""
     frame = pd.concat([pd.read_csv(path, dtype=str, keep_default_na=False) for path in papers])
+    frame["this run"] = frame["this run"].map(_parsed)
     label = frame.pop("label")
     note = f"Scale {scale}. Labels stand in the last column: registered, replication or unregistered."
     stem.parent.mkdir(parents=True, exist_ok=True)
     write_table(frame.assign(run=label, label=label), f"This project beside the paper, scale {scale}", note, stem)
+
+
+def _parsed(text: str) -> float | str | None:
+    """Read a number with a decimal point back from a CSV cell; leave everything else as text."""
+    try:
+        return float(text) if "." in text else text or None
+    except ValueError:
+        return text
 
 
 def _latex(text: pd.DataFrame, title: str, note: str, name: str) -> str:
