@@ -107,7 +107,8 @@ def run(
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{base}: another run is at work here; wait for it or use another --results") from None
-        command = _snakemake(scale, names, cores, results, arguments or [])
+        quiet = ("--quiet", "rules", "progress", "--cores", str(cores))
+        command = _snakemake(scale, names, results, *quiet, *(arguments or []))
         code = watch(command, [(_load(scale, name), base / name) for name in names], base, lock.fileno())
     if code:
         raise typer.Exit(code)
@@ -132,10 +133,11 @@ def _named(scale: str, study: str) -> list[str]:
     return names
 
 
-def _snakemake(scale: str, names: list[str], cores: int, results: Path, further: list[str]) -> list[str]:
-    # --nolock: the system releases the file lock above when a run ends, however it ends; Snakemake's own would stay.
-    command = [sys.executable, "-m", "snakemake", "--nolock", "--quiet", "rules", "progress", "--cores", str(cores)]
-    return [*command, *further, "--config", f"scale={scale}", f"results={results}", f"study={','.join(names)}"]
+def _snakemake(scale: str, names: list[str], results: Path, *arguments: str) -> list[str]:
+    """Return a Snakemake command line for some studies of a scale."""
+    # --nolock: the system releases the file lock of `run` when it ends, however it ends; Snakemake's own would stay.
+    settings = [f"scale={scale}", f"results={results}", f"study={','.join(names)}"]
+    return [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", *settings]
 
 
 @app.command()
@@ -164,8 +166,7 @@ def show(scale: ScaleOption = "desk", study: StudyOption = "audit", results: Res
 def report(scale: ScaleOption = "desk", study: StudyOption = "audit", results: ResultsOption = Path("results")) -> None:
     """Make Snakemake's HTML report of finished studies: tables and figures with their captions."""
     names, page = _named(scale, study), results / scale / "report.html"
-    command = [sys.executable, "-m", "snakemake", "--nolock", "--quiet", "all", "--report", str(page)]
-    command += ["--config", f"scale={scale}", f"results={results}", f"study={','.join(names)}"]
+    command = _snakemake(scale, names, results, "--quiet", "all", "--report", str(page))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(

@@ -4,7 +4,7 @@ import pandas as pd
 
 from halfulp.audit.crossings import CATEGORIES
 from halfulp.report import paper
-from halfulp.report.tables import Context, Tables, gate_table
+from halfulp.report.tables import PAPER_COLUMNS, Context, Tables, gate_table
 
 
 def paper_table(context: Context) -> pd.DataFrame:
@@ -15,7 +15,7 @@ def paper_table(context: Context) -> pd.DataFrame:
             value = context.scores["claims"].get(claim.key[1])
             verdict = "missing" if value is None else "reported"
             rows.append((claim.system, claim.quantity, claim.paper, value, claim.unit, verdict))
-    return pd.DataFrame(rows, columns=["system", "quantity", "paper", "this run", "unit", "verdict"], dtype=object)
+    return pd.DataFrame(rows, columns=PAPER_COLUMNS, dtype=object)
 
 
 def crossing_table(context: Context) -> pd.DataFrame:

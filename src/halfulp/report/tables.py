@@ -54,6 +54,10 @@ class ReportContext(Context):
         return value * 100 if value is not None and claim.unit == "%" else value
 
 
+#: Columns of every study's table beside the paper.
+PAPER_COLUMNS = ["system", "quantity", "paper", "this run", "unit", "verdict"]
+
+
 def paper_table(context: ReportContext) -> pd.DataFrame:
     """This run beside the paper. A verdict stands where the paper's claim is one, else ``reported``."""
     rows = []
@@ -63,7 +67,7 @@ def paper_table(context: ReportContext) -> pd.DataFrame:
         if value is not None and claim.key[0] == "gate":
             verdict = "as the paper" if value == claim.paper else "differs"
         rows.append((claim.system, claim.quantity, claim.paper, value, claim.unit, verdict))
-    return pd.DataFrame(rows, columns=["system", "quantity", "paper", "this run", "unit", "verdict"])
+    return pd.DataFrame(rows, columns=PAPER_COLUMNS)
 
 
 def gate_table(context: Context) -> pd.DataFrame:
