@@ -213,6 +213,27 @@ def pilot(
 
 
 @app.command()
+@one_line
+def keygen(path: Annotated[Path, typer.Argument(help="File for the private key, outside the project.")]) -> None:
+    """Make a signing key; receipts are signed with the one whose path stands in HALFULP_SIGNING_KEY."""
+    from halfulp.registration.attestation import AUTHOR_KEY, make_key
+
+    typer.echo(f"{make_key(path)}: give this to auditors; keep {path} to yourself, and export {AUTHOR_KEY}={path}")
+
+
+@app.command()
+@one_line
+def receipt(
+    path: Annotated[Path, typer.Argument(help="A receipt, e.g. results/desk/audit/receipts/score.json.")],
+) -> None:
+    """Print a receipt's statement, which its envelope holds in base64; signatures are for `halfulp verify`."""
+    from halfulp.registration.attestation import read_statement
+    from halfulp.registration.digests import canonical_json
+
+    typer.echo(canonical_json(read_statement(path, []).statement), nl=False)
+
+
+@app.command()
 def formats() -> None:
     """List the storage grids that can be audited."""
     from halfulp.numerics import REGISTRY, FloatFormat

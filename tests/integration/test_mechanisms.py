@@ -1,6 +1,7 @@
 """Claim: every mechanism system runs in its order from its registration, and its tables hold what was measured."""
 
 import json
+from dataclasses import asdict
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from halfulp.registration.digests import sha256_file
+from halfulp.registration.receipts import read_receipt
 from halfulp.studies.catalogue import MECHANISMS
 from tests.integration.conftest import halfulp
 
@@ -31,7 +33,8 @@ def read(path: Path) -> Any:
 def test_forecast_stands_before_the_measurement(base: Path, study: str) -> None:
     run = base / study
     receipts = {
-        name: read(run / f"receipts/{name}.json") for name in ("freeze", "forecast", "measure", "judge", "present")
+        name: asdict(read_receipt(run / f"receipts/{name}.json", []))
+        for name in ("freeze", "forecast", "measure", "judge", "present")
     }
     order = [receipts[name] for name in ("freeze", "forecast", "measure", "judge", "present")]
     for before, after in pairwise(order):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from halfulp.registration.digests import sha256_file
+from halfulp.registration.receipts import read_receipt
 from tests.integration.conftest import ROOT, halfulp, snakemake
 
 TRAINING = {"reference": (1, 2, 3, 4), "historical": (2, 3, 4), "target": (11, 12), "matched": (11, 12)}
@@ -28,7 +30,7 @@ JOBS = {f"{rule}.seed{seed}" for rule, seeds in TRAINING.items() for seed in see
 
 def receipts(smoke: Path) -> dict[str, Any]:
     folder = smoke / "smoke" / "audit" / "receipts"
-    return {path.stem: json.loads(path.read_bytes()) for path in folder.glob("*.json")}
+    return {path.stem: asdict(read_receipt(path, [])) for path in folder.glob("*.json")}
 
 
 def when(receipt: dict[str, Any], moment: str) -> datetime:
@@ -61,7 +63,9 @@ def test_receipts_tell_the_bytes_on_the_disk_and_form_one_chain(smoke: Path) -> 
             assert digest == known, f"{job} read another {name}"
     listed = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
     byproducts = {
-        name for name in listed if name.split("/")[0] in ("logs", "benchmarks", "progress", "receipts", ".vault")
+        name
+        for name in listed
+        if name.split("/")[0] in ("logs", "benchmarks", "progress", "attempts", "receipts", ".vault", ".run-key.pem")
     }
     assert listed - byproducts == set(written)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from halfulp.errors import IncompleteError, InputError
 
-_CHUNK = 1 << 20
+#: No record of this project comes near this size, in bytes.
+LARGEST_JSON = 64 << 20
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -48,18 +49,38 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON.
+    """Read JSON in which nothing is ambiguous.
 
     Raises:
         IncompleteError: there is no such file.
-        InputError: the file is not JSON.
+        InputError: the file is not JSON, gives a key twice, holds NaN or infinity, or is larger than any record here.
     """
     try:
-        return json.loads(path.read_bytes())
+        size = path.stat().st_size
+        if size > LARGEST_JSON:
+            raise InputError(f"{path}: {size} bytes, no record is larger than {LARGEST_JSON}; restore it")
+        return parse_json(path.read_bytes(), str(path))
     except FileNotFoundError as error:
         raise IncompleteError(f"{path}: missing; run the rule that makes it") from error
+
+
+def parse_json(text: bytes, origin: str) -> Any:
+    """Parse JSON as :func:`read_json` does; ``origin`` names it in errors."""
+    try:
+        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error}); restore it or start a new results folder") from error
+        raise InputError(f"{origin}: not JSON ({error}); restore it or start a new results folder") from error
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return content
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
 
 
 def read_record(path: Path, schema: str) -> dict[str, Any]:

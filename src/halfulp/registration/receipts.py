@@ -1,40 +1,114 @@
-"""Receipts: what each job read, wrote, ran on and belonged to. Seals: forecasts fixed before outcomes exist."""
+"""Receipts: what each job read, wrote, ran on and belonged to, as a signed statement (see ``attestation``)."""
 
 import os
 import socket
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from securesystemslib.signer import SSlibKey
+
 from halfulp.determinism import environment
-from halfulp.errors import FrozenError, IncompleteError
-from halfulp.registration.digests import digest_all, read_record, sha256_bytes, sha256_file, write_json
+from halfulp.errors import FrozenError, IncompleteError, InputError
+from halfulp.registration import attestation
+from halfulp.registration.digests import digest_all, read_json, read_record, sha256_bytes, sha256_file, write_json
 from halfulp.registration.freeze import ENFORCING, FROZEN_SCHEMA, PACKAGE, PROJECT
 
-RECEIPT_SCHEMA = "halfulp.receipt/1"
+#: Kind of statement; the first version was plain JSON without a signature, and is still read.
+RECEIPT = "urn:halfulp:receipt:2"
+PLAIN = "halfulp.receipt/1"
 RUN_SCHEMA = "halfulp.run/1"
-SEAL_SCHEMA = "halfulp.seal/1"
+ATTEMPTS_SCHEMA = "halfulp.attempts/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """One job's receipt. Paths in the run's folder are relative to it."""
+
+    rule: str
+    wildcards: dict[str, str]
+    run_id: str
+    #: Label of the run: ``registered``, ``replication`` or ``unregistered``.
+    label: str
+    frozen_sha256: str
+    registration_sha256: str
+    #: One digest of the whole package and workflow.
+    code_sha256: str
+    #: Seed of a training job.
+    seed: int | None
+    #: Path → SHA-256 of what the job read and wrote.
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    environment: dict[str, Any]
+    #: Identity of the attempt: id, host, process, scheduler's job.
+    job: dict[str, Any]
+    #: ISO 8601, UTC.
+    started: str
+    finished: str
+    #: Keys, of those given, that signed it; the run's own is among them unless it is a plain one.
+    signers: frozenset[str] = field(default=frozenset(), compare=False)
+
+
+_STATED = [f.name for f in fields(Receipt) if f.name not in ("outputs", "signers")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Who is writing: a rule of the workflow with its wildcards, in one run."""
+    """Who is writing: a rule of the workflow with its wildcards, in one attempt, in one run."""
 
-    #: Rule name.
     rule: str
-    #: Wildcards by name.
     wildcards: dict[str, str]
     #: The run's folder.
     run: Path
-    #: When the job began.
+    #: Identity of this attempt, and when it began.
+    attempt: str
     started: datetime
+
+    @property
+    def name(self) -> str:
+        """Name of the job's receipt, without its ending."""
+        return job_name(self.rule, self.wildcards)
+
+
+def job_name(rule: str, wildcards: dict[str, str]) -> str:
+    """Return the name of a job in receipts, attempts, progress and checkpoints: the rule, and its seed or arm."""
+    marks = [f"seed{wildcards['seed']}"] if "seed" in wildcards else []
+    return ".".join([rule, *marks, *([wildcards["arm"]] if "arm" in wildcards else [])])
 
 
 def now() -> datetime:
     """Return the time in UTC."""
     return datetime.now(UTC)
+
+
+def home(run: Path) -> Path:
+    """Return the run's folder itself, where a rule in a shadow directory sees a copy of its inputs."""
+    here = Path.cwd()
+    shadowed = here.parent.name == "shadow" and here.parents[1].name == ".snakemake"
+    return here.parents[2] / run if shadowed and not run.is_absolute() else run
+
+
+def key_path(run: Path) -> Path:
+    """Return where a run keeps its own private key. It is not published."""
+    return home(run) / ".run-key.pem"
+
+
+def run_key(run: Path) -> SSlibKey | None:
+    """Return a run's public key; None for a run from before receipts were signed."""
+    pem = read_record(run / "run.json", RUN_SCHEMA).get("key")
+    return None if pem is None else attestation.load_public(pem, f"{run / 'run.json'}: field key")
+
+
+def begin(rule: str, wildcards: dict[str, str], run: Path) -> Job:
+    """Begin an attempt at a job, and note it in the run's ledger of attempts."""
+    job = Job(rule=rule, wildcards=wildcards, run=run, attempt=str(uuid.uuid4()), started=now())
+    path = home(run) / "attempts" / f"{job.name}.json"
+    before = read_record(path, ATTEMPTS_SCHEMA)["attempts"] if path.exists() else []
+    entry = {"id": job.attempt, "host": socket.gethostname(), "started": job.started.isoformat()}
+    write_json(path, {"schema": ATTEMPTS_SCHEMA, "attempts": [*before, entry]})
+    return job
 
 
 def code_digest() -> str:
@@ -45,34 +119,67 @@ def code_digest() -> str:
 
 
 def write_receipt(path: Path, job: Job, *, inputs: list[Path], outputs: list[Path], seed: int | None) -> None:
-    """Write a job's receipt; every digest is of the bytes as they lie on the disk now."""
+    """Write and sign a job's receipt; every digest is of the bytes as they lie on the disk now.
+
+    It is signed with the run's own key and, if ``HALFULP_SIGNING_KEY`` names one, with the author's.
+    """
     frozen = job.run / "frozen.json"
     identity = read_record(job.run / "run.json", RUN_SCHEMA)
-    write_json(
-        path,
-        {
-            "schema": RECEIPT_SCHEMA,
-            "rule": job.rule,
-            "wildcards": job.wildcards,
-            "run_id": identity["run_id"],
-            "label": identity["label"],
-            "frozen_sha256": digest_all([frozen], job.run)["frozen.json"],
-            "registration_sha256": read_record(frozen, FROZEN_SCHEMA)["registration"]["sha256"],
-            "code_sha256": code_digest(),
-            "seed": seed,
-            "inputs": digest_all(inputs, job.run),
-            "outputs": digest_all(outputs, job.run),
-            "environment": environment(),
-            "job": {
-                "id": str(uuid.uuid4()),
-                "host": socket.gethostname(),
-                "process": os.getpid(),
-                "scheduler": os.environ.get("SLURM_JOB_ID"),
-            },
-            "started": job.started.isoformat(),
-            "finished": now().isoformat(),
+    receipt = Receipt(
+        rule=job.rule,
+        wildcards=job.wildcards,
+        run_id=identity["run_id"],
+        label=identity["label"],
+        frozen_sha256=sha256_file(frozen),
+        registration_sha256=read_record(frozen, FROZEN_SCHEMA)["registration"]["sha256"],
+        code_sha256=code_digest(),
+        seed=seed,
+        inputs=digest_all(inputs, job.run),
+        outputs=digest_all(outputs, job.run),
+        environment=environment(),
+        job={
+            "id": job.attempt,
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "scheduler": os.environ.get("SLURM_JOB_ID"),
         },
+        started=job.started.isoformat(),
+        finished=now().isoformat(),
     )
+    author = attestation.author()
+    signers = [attestation.load_signer(key_path(job.run)), *([author] if author is not None else [])]
+    stated = {name: value for name, value in asdict(receipt).items() if name in _STATED}
+    attestation.write_statement(path, receipt.outputs, RECEIPT, stated, signers)
+
+
+def read_receipt(path: Path, keys: list[SSlibKey]) -> Receipt:
+    """Read a receipt; a bad signature of one of the keys is refused.
+
+    Raises:
+        IncompleteError: there is no such file.
+        InputError: it is not a receipt.
+        FrozenError: a signature does not match.
+    """
+    content = read_json(path)
+    if isinstance(content, dict) and content.get("schema") == PLAIN:
+        return _receipt(path, content, content.get("outputs"), frozenset())
+    read = attestation.read_statement(path, keys)
+    try:
+        if read.statement["predicateType"] != RECEIPT:
+            raise InputError(f"{path}: not a receipt but {read.statement['predicateType']!r}; restore it")
+        outputs = {item["name"]: item["digest"]["sha256"] for item in read.statement["subject"]}
+        if len(outputs) != len(read.statement["subject"]):
+            raise InputError(f"{path}: lists an output twice; restore it")
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a receipt: {error} is missing; restore it") from error
+    return _receipt(path, read.statement.get("predicate"), outputs, read.signers)
+
+
+def _receipt(path: Path, stated: Any, outputs: Any, signers: frozenset[str]) -> Receipt:
+    missing = [name for name in _STATED if not isinstance(stated, dict) or name not in stated]
+    if missing or not all(isinstance(part, dict) for part in (outputs, stated["inputs"], stated["wildcards"])):
+        raise InputError(f"{path}: not a receipt: {missing[0] if missing else 'a list'} is missing; restore it")
+    return Receipt(**{name: stated[name] for name in _STATED}, outputs=outputs, signers=signers)
 
 
 def check_receipts(run: Path, inputs: list[Path]) -> None:
@@ -85,13 +192,15 @@ def check_receipts(run: Path, inputs: list[Path]) -> None:
     Raises:
         FrozenError: a file differs from its receipt, has none, or a receipt belongs to another run.
     """
-    folder = run / "receipts"
+    folder, key = run / "receipts", run_key(run)
     written: dict[str, str] = {}
     for path in (path for path in inputs if path.parent == folder):
-        receipt = read_record(path, RECEIPT_SCHEMA)
-        if receipt["frozen_sha256"] != digest_all([run / "frozen.json"], run)["frozen.json"]:
+        receipt = read_receipt(path, [key] if key else [])
+        if receipt.frozen_sha256 != sha256_file(run / "frozen.json"):
             raise FrozenError(f"{path}: belongs to another freeze; restore it, or start a new results folder")
-        written |= receipt["outputs"]
+        if key is not None and key.keyid not in receipt.signers:
+            raise FrozenError(f"{path}: not signed by this run's key; restore it, or start a new results folder")
+        written |= receipt.outputs
     for path in inputs:
         if path.is_relative_to(run) and path.parent != folder:
             name = path.relative_to(run).as_posix()
@@ -111,43 +220,9 @@ def check_present(run: Path, remade: tuple[str, ...]) -> None:
         IncompleteError: a file that a receipt lists is missing.
     """
     for path in sorted((run / "receipts").glob("*.json")):
-        receipt = read_record(path, RECEIPT_SCHEMA)
-        missing = [name for name in receipt["outputs"] if not (run / name).is_file()]
-        if missing and receipt["rule"] not in remade:
+        receipt = read_receipt(path, [])
+        missing = [name for name in receipt.outputs if not (run / name).is_file()]
+        if missing and receipt.rule not in remade:
             raise IncompleteError(
                 f"{run / missing[0]}: missing, but {path} lists it; restore it, or start a new folder"
             )
-
-
-def write_seal(path: Path, run: Path, forecasts: list[Path], outcomes: list[Path]) -> None:
-    """Seal the forecasts: fix their digests, before any unseen outcome exists.
-
-    Args:
-        path: the seal to write. It holds no time, so equal forecasts give equal seals; the receipt has the time.
-        run: the run's folder.
-        forecasts: the files to seal.
-        outcomes: outcomes that exist already, finished or not; there must be none.
-
-    Raises:
-        FrozenError: an outcome exists already.
-    """
-    if outcomes:
-        raise FrozenError(f"{outcomes[0]}: exists before the seal; forecasts can't be sealed now: start a new folder")
-    write_json(path, {"schema": SEAL_SCHEMA, "sealed": digest_all([run / "frozen.json", *forecasts], run)})
-
-
-def check_seal(path: Path, run: Path, forecasts: tuple[str, ...]) -> dict[str, Any]:
-    """Insist that the seal covers the freeze and the forecasts, and that each is still what it was; return the seal.
-
-    Raises:
-        FrozenError: a sealed file changed, or the seal covers other files than it should.
-    """
-    seal = read_record(path, SEAL_SCHEMA)
-    if set(seal["sealed"]) != {"frozen.json", *forecasts}:
-        covered = ", ".join(sorted(seal["sealed"])) or "nothing"
-        raise FrozenError(f"{path}: seals {covered}; restore it or start a new results folder")
-    for name, digest in seal["sealed"].items():
-        current = digest_all([run / name], run)[name]
-        if current != digest:
-            raise FrozenError(f"{run / name}: changed after it was sealed; restore it or start a new results folder")
-    return seal

@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 
 from halfulp.errors import FrozenError
-from halfulp.registration import blind, receipts
+from halfulp.registration import blind, seals
 from halfulp.registration import freeze as freezing
 from halfulp.registration.deviations import deviations_for
 from halfulp.registration.digests import digest_all, read_json, read_record, sha256_file, write_json
+from halfulp.registration.receipts import RUN_SCHEMA
 from halfulp.studies import audit
 from halfulp.studies.tasks import Task
 from halfulp.training.data import Blocks, load_text
@@ -38,7 +39,7 @@ def reference(task: Task) -> None:
 def write_back_run(task: Task) -> None:
     """Train with the registered write-back; count exact events."""
     if task.rule == "target":
-        receipts.check_seal(task.run / "seal.json", task.run, SEALED)
+        seals.check_seal(task.run / "seal.json", task.run, SEALED)
     _train(task, traced=False)
 
 
@@ -91,17 +92,17 @@ def seal(task: Task) -> None:
     path, kept = task.outputs["seal"], freezing.vault(task.run) / "seal.json"
     if kept.exists():
         freezing.restore(task.run)
-        receipts.check_seal(path, task.run, SEALED)
+        seals.check_seal(path, task.run, SEALED)
         return
     outcomes = [item for item in task.run.glob("targets/**/*") if item.is_file()]
     outcomes += task.run.glob("checkpoints/target.*")
-    receipts.write_seal(path, task.run, [task.run / name for name in SEALED], sorted(outcomes))
+    seals.write_seal(path, task.run, [task.run / name for name in SEALED], sorted(outcomes))
     freezing.keep(task.run, [path])
 
 
 def open_seal(task: Task) -> None:
     """Open the seal: every sealed file is what it was, and every target has its outcome."""
-    sealed = receipts.check_seal(task.run / "seal.json", task.run, SEALED)
+    sealed = seals.check_seal(task.run / "seal.json", task.run, SEALED)
     outcomes = [path for path in task.inputs if path.name == "counts.parquet"]
     record = {"schema": OPENED_SCHEMA, "sealed": sealed["sealed"], "outcomes": digest_all(outcomes, task.run)}
     write_json(task.outputs["opened"], record)
@@ -113,7 +114,7 @@ def score(task: Task) -> None:
     for name, digest in opened["outcomes"].items():
         if sha256_file(task.run / name) != digest:
             raise FrozenError(f"{task.run / name}: changed after the seal was opened; restore it or start a new folder")
-    receipts.check_seal(task.run / "seal.json", task.run, SEALED)
+    seals.check_seal(task.run / "seal.json", task.run, SEALED)
     evidence, axes = audit.build_evidence(task.registration, partial(_trace, task), partial(_counts, task), opened=True)
     sealed = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
     ranking = read_json(task.run / "ranking.json")
@@ -126,7 +127,7 @@ def report(task: Task) -> None:
     from halfulp.report import figures, tables  # matplotlib and jinja2 take a second that no other rule needs
 
     scores = read_record(task.run / "scores.json", "halfulp.scores/1")
-    identity = read_record(task.run / "run.json", receipts.RUN_SCHEMA)
+    identity = read_record(task.run / "run.json", RUN_SCHEMA)
     forecasts = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
     counts = {seed: _counts(task, "targets", seed) for seed in task.registration.seeds.targets}
     deviations = deviations_for(task.path.parent.parent / "deviations.yaml", task.registration)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from halfulp.errors import HalfulpError
+from halfulp.registration import attestation, receipts
 from halfulp.registration import freeze as freezing
-from halfulp.registration import receipts
 from halfulp.registration.digests import canonical_json, write_json
 from halfulp.studies import audit_rules, catalogue, mechanism_rules
 from halfulp.studies.tasks import Task
@@ -35,6 +35,9 @@ def freeze(task: Task) -> None:
     labelled = freezing.label_run(task.path, task.registration)
     task.outputs["frozen"].parent.mkdir(parents=True, exist_ok=True)
     task.outputs["frozen"].write_bytes(canonical_json(freezing.build_frozen(task.path, task.registration)))
+    key = receipts.key_path(task.run)
+    if not key.exists():
+        attestation.make_key(key).unlink()  # run.json has the public half
     identity = {
         "schema": receipts.RUN_SCHEMA,
         "run_id": str(uuid.uuid4()),
@@ -42,6 +45,7 @@ def freeze(task: Task) -> None:
         "label_detail": labelled.detail,
         "changed_sources": list(labelled.changed),
         "created": receipts.now().isoformat(),
+        "key": attestation.public_pem(attestation.load_signer(key)),
     }
     write_json(task.outputs["run"], identity)
 
@@ -77,7 +81,6 @@ def run(snakemake: Any) -> None:
 
 def execute(snakemake: Any) -> None:
     """Do a job's work: check the freeze, run its rule's function, write its receipt."""
-    started = receipts.now()
     # Every rule's first input is its registration, and its receipt lies in its run's folder.
     path = Path(str(snakemake.input[0]))
     registration = catalogue.load(path)
@@ -91,15 +94,16 @@ def execute(snakemake: Any) -> None:
         inputs=[Path(str(item)) for item in snakemake.input],
         outputs=outputs,
     )
+    receipt = outputs["receipt"]
+    made = (freezing.vault(task.run) / "receipts" / receipt.name).exists()  # and will be put back, not made anew
+    job = None if made else receipts.begin(task.rule, task.wildcards, task.run)
     if task.rule != "freeze":
         freezing.check_frozen(task.run, path, registration)
         receipts.check_receipts(task.run, task.inputs)
     RULES[task.rule](task)
-    receipt = outputs["receipt"]
-    if receipt.exists():  # put back from the vault, together with what it lists
+    if job is None:
         return
     written = [path for path in map(Path, map(str, snakemake.output)) if path != receipt]
-    job = receipts.Job(rule=task.rule, wildcards=task.wildcards, run=task.run, started=started)
     receipts.write_receipt(receipt, job, inputs=task.inputs, outputs=written, seed=task.seed)
     if task.rule in VAULTED:
         freezing.keep(task.run, [*written, receipt])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from halfulp.registration.digests import write_json
+from halfulp.registration.receipts import job_name
 
 #: Seconds between updates of a job's progress file.
 PROGRESS_SECONDS = 0.5
@@ -38,8 +39,8 @@ class Task:
 
     @property
     def name(self) -> str:
-        """Name of the job in receipts, progress and checkpoints: the rule, and the seed if there is one."""
-        return self.rule if self.seed is None else f"{self.rule}.seed{self.seed}"
+        """Name of the job in receipts, attempts, progress and checkpoints."""
+        return job_name(self.rule, self.wildcards)
 
     def reporter(self, steps: int) -> Callable[[int, str], None]:
         """Return a function that logs a line and keeps the job's progress file."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from halfulp.errors import FrozenError, HalfulpError, IncompleteError, InputError
-from halfulp.registration import freeze, receipts
+from halfulp.registration import freeze, seals
 from halfulp.registration.digests import canonical_json, read_json, sha256_bytes, write_json
 from halfulp.registration.freeze import build_frozen, check_frozen, label_run, register, registered_sources
 from halfulp.studies.catalogue import load
@@ -148,7 +148,7 @@ def sealed_run(tmp_path: Path) -> Path:
     run = tmp_path / "sealed"
     write_json(run / "frozen.json", {"a": 1})
     write_json(run / "forecast.json", {"b": 2})
-    receipts.write_seal(run / "seal.json", run, [run / "forecast.json"], [])
+    seals.write_seal(run / "seal.json", run, [run / "forecast.json"], [])
     return run
 
 
@@ -157,30 +157,30 @@ FORECASTS = ("forecast.json",)
 
 def test_a_seal_holds_and_notices_a_change(tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
-    assert set(receipts.check_seal(run / "seal.json", run, FORECASTS)["sealed"]) == {"frozen.json", *FORECASTS}
+    assert set(seals.check_seal(run / "seal.json", run, FORECASTS)["sealed"]) == {"frozen.json", *FORECASTS}
     write_json(run / "forecast.json", {"b": 3})
     with pytest.raises(FrozenError, match=r"forecast\.json: changed after it was sealed"):
-        receipts.check_seal(run / "seal.json", run, FORECASTS)
+        seals.check_seal(run / "seal.json", run, FORECASTS)
     (run / "forecast.json").unlink()
     with pytest.raises(IncompleteError, match=r"forecast\.json: missing"):
-        receipts.check_seal(run / "seal.json", run, FORECASTS)
+        seals.check_seal(run / "seal.json", run, FORECASTS)
 
 
 @pytest.mark.parametrize("sealed", [{}, {"frozen.json": "0" * 64}, {"forecast.json": "0" * 64}])
 def test_a_seal_that_covers_less_is_refused(sealed: dict[str, str], tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
-    write_json(run / "seal.json", {"schema": receipts.SEAL_SCHEMA, "sealed": sealed})
+    write_json(run / "seal.json", {"schema": seals.SEAL_SCHEMA, "sealed": sealed})
     with pytest.raises(FrozenError, match=r"seals (nothing|frozen\.json|forecast\.json); restore it"):
-        receipts.check_seal(run / "seal.json", run, FORECASTS)
+        seals.check_seal(run / "seal.json", run, FORECASTS)
     write_json(run / "seal.json", {"sealed": sealed})
     with pytest.raises(InputError, match="field schema: value None"):
-        receipts.check_seal(run / "seal.json", run, FORECASTS)
+        seals.check_seal(run / "seal.json", run, FORECASTS)
 
 
 def test_nothing_is_sealed_once_an_outcome_exists(tmp_path: Path) -> None:
     run = sealed_run(tmp_path)
     with pytest.raises(FrozenError, match=r"counts\.parquet: exists before the seal"):
-        receipts.write_seal(run / "seal.json", run, [run / "forecast.json"], [run / "targets/seed1/counts.parquet"])
+        seals.write_seal(run / "seal.json", run, [run / "forecast.json"], [run / "targets/seed1/counts.parquet"])
 
 
 def test_the_vault_gives_back_what_was_deleted_and_never_takes_a_second_version(tmp_path: Path) -> None:
