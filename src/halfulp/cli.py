@@ -58,22 +58,14 @@ def check(registration: RegistrationPath) -> None:
     """Check a registration against its schema, without running anything."""
     from halfulp.registration.freeze import label_run
     from halfulp.studies.catalogue import load
+    from halfulp.training.models import check_training
 
     loaded = load(registration)
-    _check_training(loaded)
+    check_training(loaded)
     labelled = label_run(registration, loaded)
     typer.echo(
         f"{registration}: valid, {len(loaded.gates)} gates; a run now would be {labelled.label}: {labelled.detail}"
     )
-
-
-def _check_training(registration: Any) -> None:
-    """Build the registered model once, if there is one, so that what can't train is refused before it is frozen."""
-    from halfulp.training.models import check_model
-
-    training = getattr(registration, "training", None)
-    if training is not None:
-        check_model(training.model, training.data.sequence_length)
 
 
 @app.command()
@@ -82,9 +74,10 @@ def freeze(registration: RegistrationPath) -> None:
     """Write STUDY.frozen.json beside a registration; commit it to register the study. It is never rewritten."""
     from halfulp.registration.freeze import register
     from halfulp.studies.catalogue import load
+    from halfulp.training.models import check_training
 
     loaded = load(registration)
-    _check_training(loaded)
+    check_training(loaded)
     path, new = register(registration, loaded)
     typer.echo(f"{path}: {'written; commit it to register the study' if new else 'already frozen, unchanged'}")
 

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from halfulp.audit import predictors as predicting
 from halfulp.registration.document import Registration
 from halfulp.strict import Strict
-from halfulp.training.config import Count, Fraction, Seed, TrainingConfig, WriteBackConfig, known_format
+from halfulp.training.config import Count, FormatName, Fraction, Seed, TrainingConfig, WriteBackConfig
 
 #: What a gate may judge; all are of the declared predictor.
 SCORES = (
@@ -90,7 +90,7 @@ class AuditRegistration(Registration):
 
     study: Literal["audit"] = Field(description="`audit`")
     training: TrainingConfig = Field(description="what every run of the study has in common")
-    trace_formats: tuple[str, ...] = Field(min_length=1, description="formats that the fp32 references trace")
+    trace_formats: tuple[FormatName, ...] = Field(min_length=1, description="formats that the fp32 references trace")
     write_back: WriteBackConfig = Field(description="what the historical and the target runs do to their weights")
     seeds: SeedsConfig = Field(description="the seeds by part")
     predictors: PredictorsConfig = Field(description="the predictors by part")
@@ -98,10 +98,10 @@ class AuditRegistration(Registration):
 
     @field_validator("trace_formats")
     @classmethod
-    def _known_formats(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _distinct_formats(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) != len(names):
             raise ValueError("a format is listed twice; list each once")
-        return tuple(known_format(name) for name in names)
+        return names
 
     @model_validator(mode="after")
     def _consistent(self) -> "AuditRegistration":

@@ -11,14 +11,15 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from halfulp.errors import DivergedError
 from halfulp.numerics import Policy
 from halfulp.studies import mechanism
-from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables, Workspace
-from halfulp.training.config import Count, Fraction, ScheduleConfig, Seed, known_format
+from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables
+from halfulp.studies.tasks import Workspace
+from halfulp.training.config import Count, FormatName, Fraction, ScheduleConfig, Seed
 from halfulp.training.hooks import ReferenceTrace, StepHooks, WriteBack
 from halfulp.training.schedules import learning_rate
 
@@ -34,7 +35,7 @@ class CnnRegistration(MechanismRegistration):
     study: Literal["cnn"] = Field(description="`cnn`")
     rates: dict[Optimizer, float] = Field(min_length=1, description="peak learning rate by optimizer: `sgd`, `adamw`")
     momentum: float = Field(ge=0.0, lt=1.0, description="momentum of `sgd`")
-    formats: tuple[str, ...] = Field(min_length=1, description="storage formats")
+    formats: tuple[FormatName, ...] = Field(min_length=1, description="storage formats")
     schedule: ScheduleConfig = Field(description="schedule of the learning rates")
     seed: Seed = Field(description="seed of initial weights, order of batches and rounding noise")
     data_seed: Seed = Field(description="seed of the split")
@@ -42,11 +43,6 @@ class CnnRegistration(MechanismRegistration):
     validation_fraction: Fraction = Field(description="share of the 5,000 digits held out for accuracy")
     steps: Count = Field(description="optimizer steps; every step is recorded")
     validate_every: Count = Field(description="accuracy is evaluated after steps k, 2k, … and at the end")
-
-    @field_validator("formats")
-    @classmethod
-    def _formats(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(known_format(name) for name in names)
 
     @model_validator(mode="after")
     def _known(self) -> "CnnRegistration":

@@ -6,7 +6,8 @@ from pydantic import Field, model_validator
 
 from halfulp.numerics import mantissa
 from halfulp.studies import mechanism
-from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables, Workspace
+from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables
+from halfulp.studies.tasks import Workspace
 from halfulp.training.config import Seed, TrainingConfig, WriteBackConfig
 from halfulp.training.data import Blocks, load_text
 from halfulp.training.runner import Plan, train
@@ -61,11 +62,7 @@ def measure(registration: EmulatorRegistration, workspace: Workspace) -> Tables:
         plan = Plan(training=config, seed=registration.seed, write_back=spec)
         report = workspace.counted(index * config.steps, cell)
         result = train(plan, blocks, checkpoint=workspace.checkpoints / f"{cell}.pt", report=report)
-        assert result.counts is not None
-        tables.counts(cell, result.counts)
-        tables.losses(cell, result.losses)
-        if result.status == "diverged":
-            tables.diverged[cell] = result.detail
+        tables.outcome(cell, result)
     return tables
 
 

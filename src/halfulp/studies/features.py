@@ -29,8 +29,8 @@ from halfulp.studies.mechanism import (
     Evidence,
     MechanismRegistration,
     Tables,
-    Workspace,
 )
+from halfulp.studies.tasks import Workspace
 from halfulp.training.config import Count, Seed
 
 GROUP = "head"

@@ -8,14 +8,15 @@ from itertools import product
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from halfulp.errors import DivergedError
 from halfulp.numerics import Policy, get_format, round_nearest, trace_
 from halfulp.studies import mechanism
-from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables, Workspace
-from halfulp.training.config import Seed, TrainingConfig, known_format
+from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables
+from halfulp.studies.tasks import Workspace
+from halfulp.training.config import FormatName, Seed, TrainingConfig
 from halfulp.training.data import Blocks, load_text
 from halfulp.training.hooks import Row, StepHooks, WriteBack
 from halfulp.training.models import Group, build_model, dense_groups, next_token_loss
@@ -33,12 +34,7 @@ class Gpt2Fp8Registration(MechanismRegistration):
     study: Literal["gpt2_fp8"] = Field(description="`gpt2_fp8`")
     training: TrainingConfig = Field(description="the model and how it is trained")
     seed: Seed = Field(description="seed of initial weights, order of batches and rounding noise")
-    formats: tuple[str, ...] = Field(min_length=1, description="storage formats, each with a native dtype")
-
-    @field_validator("formats")
-    @classmethod
-    def _formats(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(known_format(name) for name in names)
+    formats: tuple[FormatName, ...] = Field(min_length=1, description="storage formats, each with a native dtype")
 
     @model_validator(mode="after")
     def _known(self) -> "Gpt2Fp8Registration":
@@ -54,7 +50,7 @@ class StreamedTrace(StepHooks):
 
     schema = TRACE_SCHEMA
 
-    def __init__(self, model: nn.Module, formats: tuple[str, ...], group: Group) -> None:
+    def __init__(self, model: nn.Module, formats: tuple[FormatName, ...], group: Group) -> None:
         super().__init__(model, 1, [group])
         self.formats = [get_format(name) for name in formats]
         self.old: Tensor | None = None

@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 
 from halfulp.numerics import Policy
 from halfulp.studies import mechanism
-from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables, Workspace
+from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables
+from halfulp.studies.tasks import Workspace
 from halfulp.training.config import Count, Seed, TrainingConfig, WriteBackConfig
 from halfulp.training.data import Blocks, load_text
 from halfulp.training.runner import Plan, train
@@ -70,13 +71,9 @@ def measure(registration: GptBf16Registration, workspace: Workspace) -> Tables:
         plan = Plan(training=config, seed=registration.seed, write_back=spec, stall_window=registration.stall_window)
         report = workspace.counted(index * config.steps, cell)
         result = train(plan, blocks, checkpoint=workspace.checkpoints / f"{policy}.pt", report=report)
-        assert result.counts is not None
-        tables.counts(cell, result.counts)
-        tables.losses(cell, result.losses)
+        tables.outcome(cell, result)
         for step, stalled, size in result.stalls:
             tables.metric(cell, step, METRIC, stalled / size)
-        if result.status == "diverged":
-            tables.diverged[cell] = result.detail
     return tables
 
 

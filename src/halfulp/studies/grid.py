@@ -13,7 +13,8 @@ from torch import Tensor
 
 from halfulp.numerics import FloatFormat, NonFiniteCandidateError, mantissa, round_nearest, trace_, write_back_
 from halfulp.studies import mechanism
-from halfulp.studies.mechanism import MEASURED, TRACE, Conclusion, Evidence, MechanismRegistration, Tables, Workspace
+from halfulp.studies.mechanism import MEASURED, TRACE, Conclusion, Evidence, MechanismRegistration, Tables
+from halfulp.studies.tasks import Workspace
 from halfulp.training.config import Count, Seed
 
 GROUPS = ("hidden", "output")

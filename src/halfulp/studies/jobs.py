@@ -17,7 +17,7 @@ from halfulp.registration import freeze as freezing
 from halfulp.registration.digests import canonical_json, write_json
 from halfulp.studies import audit_rules, catalogue, mechanism_rules
 from halfulp.studies.tasks import Task
-from halfulp.training.models import check_model
+from halfulp.training.models import check_training
 
 
 def freeze(task: Task) -> None:
@@ -29,9 +29,7 @@ def freeze(task: Task) -> None:
         freezing.restore(task.run)
         freezing.check_frozen(task.run, task.path, task.registration)
         return
-    training = getattr(task.registration, "training", None)
-    if training is not None:
-        check_model(training.model, training.data.sequence_length)
+    check_training(task.registration)
     labelled = freezing.label_run(task.path, task.registration)
     task.outputs["frozen"].parent.mkdir(parents=True, exist_ok=True)
     task.outputs["frozen"].write_bytes(canonical_json(freezing.build_frozen(task.path, task.registration)))

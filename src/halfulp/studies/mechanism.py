@@ -11,7 +11,6 @@ alone, is then measured in low precision, and is judged by comparing the two set
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -24,7 +23,9 @@ from halfulp.audit.gates import judge, verdict
 from halfulp.numerics import EventCounts
 from halfulp.registration.document import Registration
 from halfulp.strict import Strict
+from halfulp.studies.tasks import Workspace
 from halfulp.training.config import Count
+from halfulp.training.runner import Result
 from halfulp.training.tables import make_table
 
 #: One row per kind of forecast or measurement, cell, group and recorded step: exact event counts.
@@ -109,6 +110,14 @@ class Tables:
         """Add a runner's losses as ``train_loss`` and ``validation_loss``."""
         self.metrics += [(cell, r["step"], f"{r['split']}_loss", r["loss"]) for r in table.to_pylist()]
 
+    def outcome(self, cell: str, result: Result) -> None:
+        """Add a low-precision run: its counts, its losses, and whether it diverged."""
+        assert result.counts is not None
+        self.counts(cell, result.counts)
+        self.losses(cell, result.losses)
+        if result.status == "diverged":
+            self.diverged[cell] = result.detail
+
     def arrow(self) -> tuple[pa.Table, pa.Table]:
         """Return (cells, metrics) as Arrow tables."""
         return make_table(self.cells, CELLS), make_table(self.metrics, METRICS)
@@ -140,20 +149,6 @@ class Evidence:
     def largest(self, cell: str, metric: str) -> float:
         """Return a metric's largest value in a cell; NaN if it has none."""
         return max(self.values(cell, metric), default=float("nan"))
-
-
-@dataclass(frozen=True)
-class Workspace:
-    """Where a job reports progress and keeps checkpoints."""
-
-    #: Called with the number of training steps done in the job, and a log line.
-    report: Callable[[int, str], None]
-    #: Folder of checkpoints.
-    checkpoints: Path
-
-    def counted(self, done: int, cell: str) -> Callable[[int, str], None]:
-        """Return a reporter for one of several runs: ``done`` steps came before it."""
-        return lambda step, line: self.report(done + step, f"{cell}: {line}")
 
 
 @dataclass(frozen=True)

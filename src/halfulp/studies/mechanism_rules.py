@@ -7,7 +7,7 @@ from halfulp.registration.deviations import deviations_for
 from halfulp.registration.digests import read_record, write_json
 from halfulp.registration.receipts import RUN_SCHEMA
 from halfulp.studies import catalogue, mechanism
-from halfulp.studies.mechanism import CELLS, METRICS, Evidence, Tables, Workspace
+from halfulp.studies.mechanism import CELLS, METRICS, Evidence, Tables
 from halfulp.studies.tasks import Task
 from halfulp.training.tables import read_table, write_table
 
@@ -15,13 +15,13 @@ from halfulp.training.tables import read_table, write_table
 def forecast(task: Task) -> None:
     """Forecast every cell from fp32 alone."""
     module = catalogue.mechanism(task.registration.study)
-    _write(task, module.forecast(task.registration, _workspace(task, module.workload(task.registration)[0])))
+    _write(task, module.forecast(task.registration, task.workspace(module.workload(task.registration)[0])))
 
 
 def measure(task: Task) -> None:
     """Run every cell in low precision; the forecast stands by now."""
     module = catalogue.mechanism(task.registration.study)
-    _write(task, module.measure(task.registration, _workspace(task, module.workload(task.registration)[1])))
+    _write(task, module.measure(task.registration, task.workspace(module.workload(task.registration)[1])))
 
 
 def judge(task: Task) -> None:
@@ -61,17 +61,13 @@ def read(task: Task, part: str) -> Evidence:
     )
 
 
-def _workspace(task: Task, steps: int) -> Workspace:
-    return Workspace(task.reporter(steps), task.run / "checkpoints" / task.rule)
-
-
 def _write(task: Task, filled: Tables) -> None:
     cells, metrics = filled.arrow()
     write_table(cells, task.outputs["cells"])
     write_table(metrics, task.outputs["metrics"])
     names = sorted({row[1] for row in filled.cells})
     write_json(task.outputs["summary"], {"schema": "halfulp.cells/1", "cells": names, "diverged": filled.diverged})
-    for checkpoint in (task.run / "checkpoints" / task.rule).glob("*.pt"):
+    for checkpoint in (task.run / "checkpoints" / task.name).glob("*.pt"):
         checkpoint.unlink()
 
 

@@ -17,6 +17,20 @@ PROGRESS_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
+class Workspace:
+    """Where a job reports progress and keeps checkpoints."""
+
+    #: Called with the number of training steps done in the job, and a log line.
+    report: Callable[[int, str], None]
+    #: Folder of checkpoints.
+    checkpoints: Path
+
+    def counted(self, done: int, cell: str) -> Callable[[int, str], None]:
+        """Return a reporter for one of several runs: ``done`` steps came before it."""
+        return lambda step, line: self.report(done + step, f"{cell}: {line}")
+
+
+@dataclass(frozen=True)
 class Task:
     """One job: its registration, its run's folder, and its declared files."""
 
@@ -54,3 +68,7 @@ class Task:
                 written = time.monotonic()
 
         return report
+
+    def workspace(self, steps: int) -> Workspace:
+        """Return where a job of so many training steps reports progress and keeps checkpoints."""
+        return Workspace(self.reporter(steps), self.run / "checkpoints" / self.name)

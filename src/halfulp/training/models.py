@@ -1,12 +1,13 @@
 """Models of ``transformers`` from a registered configuration, and their weight groups."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from halfulp.errors import InputError
-from halfulp.training.config import ModelConfig, model_arguments
+from halfulp.training.config import ModelConfig, TrainingConfig
 from halfulp.training.data import VOCABULARY
 
 
@@ -35,7 +36,7 @@ def build_model(config: ModelConfig, seed: int) -> nn.Module:
         known = AutoConfig.for_model(config.type).to_dict()
     except ValueError as error:
         raise InputError(f"model.type: {config.type!r} is not a model type of transformers, e.g. gpt_neox") from error
-    arguments = model_arguments(config)
+    arguments: dict[str, Any] = dict(config.config)
     unknown = sorted(set(arguments) - set(known))
     if unknown:
         raise InputError(
@@ -76,6 +77,17 @@ def check_model(config: ModelConfig, sequence_length: int) -> None:
         raise InputError(f"model.config: vocab_size {logits.shape[-1]}: byte tokens need {VOCABULARY} or more")
 
 
+def check_training(registration: object) -> None:
+    """Build and run a registration's model once, if it has one, so that what can't train is refused before a freeze.
+
+    Raises:
+        InputError: see :func:`check_model`.
+    """
+    training = getattr(registration, "training", None)
+    if isinstance(training, TrainingConfig):
+        check_model(training.model, training.data.sequence_length)
+
+
 def dense_groups(model: nn.Module) -> list[Group]:
     """Return every weight matrix except embeddings: input, position and (tied or not) output embeddings.
 
@@ -101,3 +113,10 @@ def next_token_loss(model: nn.Module, blocks: Tensor) -> Tensor:
     """Return the mean cross-entropy, in nats per token, of blocks of shape (batch, sequence_length + 1)."""
     logits = model(input_ids=blocks[:, :-1], use_cache=False).logits
     return nn.functional.cross_entropy(logits.flatten(0, 1).float(), blocks[:, 1:].flatten())
+
+
+def next_token_losses(model: nn.Module, blocks: Tensor) -> Tensor:
+    """Return the mean cross-entropy of each block, (batch,), in nats per token."""
+    logits = model(input_ids=blocks[:, :-1], use_cache=False).logits
+    by_token = nn.functional.cross_entropy(logits.mT.float(), blocks[:, 1:], reduction="none")
+    return by_token.mean(dim=1)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +13,15 @@ import torch
 from torch import nn
 
 from halfulp.errors import DivergedError, InputError
+from halfulp.numerics import Policy
 from halfulp.training.config import OptimizerConfig, TrainingConfig, WriteBackConfig
+from halfulp.training.contrast import ContrastingWriteBack
 from halfulp.training.data import Blocks
 from halfulp.training.hooks import ReferenceTrace, StepHooks, WriteBack
-from halfulp.training.models import build_model, next_token_loss
+from halfulp.training.models import build_model, next_token_loss, next_token_losses
 from halfulp.training.schedules import learning_rate
 from halfulp.training.stall import StallForecast, StallingWriteBack
-from halfulp.training.tables import LOSSES, make_table
+from halfulp.training.tables import LOSSES, VALIDATION, make_table
 
 #: Seconds between checkpoints. When they are written changes no result, only how much a killed run repeats.
 CHECKPOINT_SECONDS = float(os.environ.get("HALFULP_CHECKPOINT_SECONDS", "15"))
@@ -39,6 +42,10 @@ class Plan:
     #: Steps N after which an idle coordinate counts as stalled; None leaves stalling unwatched. A trace that watches
     #: stalling takes one format.
     stall_window: int | None = None
+    #: Another policy whose written values are compared with the write-back's at every step.
+    contrast: Policy | None = None
+    #: Numbers of steps done, e.g. 0 or ``training.steps``, at which the run is handed to ``train``'s ``snapshot``.
+    snapshots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,16 @@ class Result:
     detail: str
     #: See ``tables.LOSSES``.
     losses: pa.Table
+    #: See ``tables.VALIDATION``.
+    validation: pa.Table
     #: See ``tables.COUNTS``; None for an fp32 run.
     counts: pa.Table | None
     #: See ``tables.TRACE``; None for a run without trace.
     trace: pa.Table | None
     #: Rows of ``StallingWriteBack`` or ``StallForecast``; empty unless stalling was watched.
     stalls: list[tuple[Any, ...]]
+    #: Rows of ``ContrastingWriteBack``; empty unless policies were contrasted.
+    contrasts: list[tuple[Any, ...]]
 
 
 @dataclass
@@ -68,6 +79,13 @@ class _State:
     hooks: dict[str, StepHooks]
     step: int = 0
     losses: list[tuple[Any, ...]] = field(default_factory=list)
+    validation: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def validate(self, blocks: Blocks) -> None:
+        """Evaluate the validation blocks as they stand before the next step."""
+        by_block = block_losses(self.model, blocks)
+        self.losses.append((self.step, "validation", fmean(by_block), None, None))
+        self.validation += [(self.step, block, loss) for block, loss in enumerate(by_block)]
 
     def save(self, path: Path) -> None:
         temporary = path.with_suffix(".tmp")
@@ -78,6 +96,7 @@ class _State:
             "hooks": {name: hook.state_dict() for name, hook in self.hooks.items()},
             "step": self.step,
             "losses": self.losses,
+            "validation": self.validation,
         }
         torch.save(state, temporary)
         os.replace(temporary, path)
@@ -92,7 +111,7 @@ class _State:
         self.optimizer.load_state_dict(state["optimizer"])
         for name, hook in self.hooks.items():
             hook.load_state_dict(state["hooks"][name])
-        self.step, self.losses = state["step"], state["losses"]
+        self.step, self.losses, self.validation = state["step"], state["losses"], state["validation"]
 
 
 def train(
@@ -101,6 +120,7 @@ def train(
     *,
     checkpoint: Path | None = None,
     report: Callable[[int, str], None] = lambda step, line: None,
+    snapshot: Callable[[int, nn.Module, WriteBack], None] = lambda step, model, hook: None,
 ) -> Result:
     """Run a plan to its end, to its divergence, or on from its checkpoint; the result is the same bits each way.
 
@@ -109,6 +129,8 @@ def train(
         blocks: the data.
         checkpoint: where to save progress and resume from; the caller deletes it with the run's results in hand.
         report: called after every step with the number of steps done and one log line.
+        snapshot: called at each of ``plan.snapshots`` with the steps done, the model and the write-back that holds its
+            stored weights; a resumed run may call it again for a step, with the same bits.
     """
     config = plan.training
     state = _start(plan)
@@ -119,8 +141,9 @@ def train(
     status, detail = "completed", ""
     for step in range(state.step, config.steps):
         started = time.monotonic()
+        _snapshot(plan, state, snapshot)
         if step % config.validate_every == 0:
-            state.losses.append((step, "validation", evaluate(state.model, blocks), None, None))
+            state.validate(blocks)
         rate = learning_rate(step, peak=config.optimizer.learning_rate, steps=config.steps, schedule=config.schedule)
         for group in state.optimizer.param_groups:
             group["lr"] = rate
@@ -142,20 +165,44 @@ def train(
             state.save(checkpoint)
             saved = time.monotonic()
     if status == "completed":
-        state.losses.append((config.steps, "validation", evaluate(state.model, blocks), None, None))
+        if checkpoint is not None:  # the next run of a job may be killed: this one will not be repeated
+            state.save(checkpoint)
+        _snapshot(plan, state, snapshot)
+        state.validate(blocks)
     tables = {name: hook.table() for name, hook in state.hooks.items()}
-    stalls = [row for hook in state.hooks.values() for row in getattr(hook, "stalls", [])]
-    losses = make_table(state.losses, LOSSES)
-    return Result(status, detail, losses, tables.get("counts"), tables.get("trace"), stalls)
+    stalls, contrasts = (
+        [row for hook in state.hooks.values() for row in getattr(hook, name, [])] for name in ("stalls", "contrasts")
+    )
+    return Result(
+        status=status,
+        detail=detail,
+        losses=make_table(state.losses, LOSSES),
+        validation=make_table(state.validation, VALIDATION),
+        counts=tables.get("counts"),
+        trace=tables.get("trace"),
+        stalls=stalls,
+        contrasts=contrasts,
+    )
+
+
+def _snapshot(plan: Plan, state: _State, snapshot: Callable[[int, nn.Module, WriteBack], None]) -> None:
+    if state.step in plan.snapshots:
+        hook = state.hooks["counts"]
+        assert isinstance(hook, WriteBack)
+        snapshot(state.step, state.model, hook)
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, blocks: Blocks) -> float:
-    """Return the mean validation loss in nats per token."""
+def block_losses(model: nn.Module, blocks: Blocks) -> list[float]:
+    """Return the mean loss of every validation block, in nats per token."""
     device = next(model.parameters()).device
     held_out = torch.split(blocks.validation.long().to(device), blocks.batch_size)
-    total = sum(float(next_token_loss(model, block)) * len(block) for block in held_out)
-    return total / len(blocks.validation)
+    return [loss for some in held_out for loss in next_token_losses(model, some).double().tolist()]
+
+
+def evaluate(model: nn.Module, blocks: Blocks) -> float:
+    """Return the mean validation loss in nats per token."""
+    return fmean(block_losses(model, blocks))
 
 
 def _start(plan: Plan) -> _State:
@@ -177,6 +224,8 @@ def _start(plan: Plan) -> _State:
 
 def _write_back_hook(plan: Plan, model: nn.Module, spec: WriteBackConfig) -> StepHooks:
     keywords: dict[str, Any] = {"storage": spec.storage, "seed": plan.seed, "record_every": plan.training.record_every}
+    if plan.contrast is not None:
+        return ContrastingWriteBack(model, spec.format, spec.policy, other=plan.contrast, **keywords)
     if plan.stall_window is None:
         return WriteBack(model, spec.format, spec.policy, **keywords)
     return StallingWriteBack(model, spec.format, spec.policy, stall_window=plan.stall_window, **keywords)

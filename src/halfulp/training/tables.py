@@ -42,6 +42,10 @@ LOSSES = pa.schema(
     ]
 )
 
+#: One row per evaluation and validation block; the mean loss of its tokens in nats. All runs of a study evaluate the
+#: same blocks in the same order.
+VALIDATION = pa.schema([("step", pa.int64()), ("block", pa.int64()), ("loss", pa.float64())])
+
 
 def make_table(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     """Build a table of ``schema`` from rows in its column order."""

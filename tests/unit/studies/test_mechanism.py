@@ -10,7 +10,8 @@ import torch
 
 from halfulp.numerics import EventCounts, mantissa, round_nearest
 from halfulp.studies import cnn, features, grid, mechanism
-from halfulp.studies.mechanism import ANALYTIC, MEASURED, TRACE, Conclusion, Evidence, Tables, Workspace
+from halfulp.studies.mechanism import ANALYTIC, MEASURED, TRACE, Conclusion, Evidence, Tables
+from halfulp.studies.tasks import Workspace
 
 ROOT = Path(__file__).parents[3]
 WORKSPACE = Workspace(lambda step, line: None, Path("unused"))
