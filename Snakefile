@@ -7,7 +7,8 @@
 #   snakemake --report report.html                       after a run
 #
 # Order of the audit: freeze -> references and historical targets -> predict -> seal -> unseen targets -> open -> score
-# -> report. Order of a mechanism system: freeze -> forecast -> measure -> judge -> present.
+# -> report. Order of a mechanism system: freeze -> forecast -> measure -> judge -> present. Order of a write-back study:
+# freeze -> cells (-> replay) -> conclude -> tabulate.
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -19,6 +20,7 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/freeze.smk"
 include: "workflow/rules/mechanism.smk"
+include: "workflow/rules/writeback.smk"
 
 
 if AUDIT is not None:

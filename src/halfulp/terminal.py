@@ -13,7 +13,7 @@ from rich.table import Table
 
 #: Seconds between lines of progress where there is no terminal to redraw.
 LINE_SECONDS = 10.0
-SCORES_SCHEMAS = ("halfulp.scores/1", "halfulp.mechanism/1")
+SCORES_SCHEMAS = ("halfulp.scores/1", "halfulp.mechanism/1", "halfulp.writeback/1")
 
 
 def watch(command: list[str], runs: list[tuple[Any, Path]], base: Path, lock: int) -> int:
@@ -89,5 +89,6 @@ def show_run(folder: Path) -> None:
     for figure in sorted((folder / "figures").glob("*.png")):
         console.print(f"figure: {figure}", soft_wrap=True)
     passed = sum(gate["outcome"] == "pass" for gate in scores["gates"])
-    verdict = f"verdict: {scores['verdict']} ({passed} of {len(scores['gates'])} gates pass)"
+    reason = scores.get("inconclusive") or f"{passed} of {len(scores['gates'])} gates pass"
+    verdict = f"verdict: {scores['verdict']} ({reason})"
     console.print(verdict, soft_wrap=True)

@@ -7,7 +7,15 @@ from halfulp.errors import HalfulpError
 from halfulp.registration.document import study_of
 from halfulp.registration.freeze import check_frozen, label_run, restore
 from halfulp.registration.receipts import check_present
-from halfulp.studies.catalogue import MECHANISMS, load, registered
+from halfulp.studies.catalogue import (
+    MECHANISMS,
+    WRITE_BACK,
+    load,
+    registered,
+    write_back_study,
+)
+from halfulp.studies.study3 import checkpoint_files
+from halfulp.studies.writeback_rules import cell_files, cell_rule
 
 SCALE = config.get("scale", "desk")
 BASE = f"{config.get('results', 'results')}/{SCALE}"
@@ -17,7 +25,7 @@ ASKED = str(config.get("study", "audit")).split(",")
 NAMES = [name for name in REGISTERED if {"all", name, study_of(name)} & set(ASKED)]
 NAMES += [name for name in ASKED if "-" in name and name not in NAMES]
 #: Rules whose outputs may be made again at any time.
-REMADE = ("report", "present")
+REMADE = ("report", "present", "tabulate")
 
 # Refuse a bad registration, and a run whose registration, sources or files changed, before any job starts.
 try:
@@ -39,9 +47,11 @@ except HalfulpError as error:
     raise WorkflowError(str(error)) from None
 
 AUDIT = next((name for name in NAMES if study_of(name) == "audit"), None)
+STUDY3 = next((name for name in NAMES if study_of(name) == "study3"), None)
 PARTS = ("cells.parquet", "metrics.parquet", "summary.json")
 FORMS = ("csv", "md", "tex")
 MECHANISM_TABLES = ("paper", "gates", "crossings", "comparison", "events", "metrics")
+WRITE_BACK_TABLES = ("paper", "gates", "results", "cells", "runs")
 AUDIT_TABLES = ("paper", "gates", "predictors", "decomposition")
 #: A change here makes tables and figures anew, and nothing else.
 REPORT_SOURCES = [
@@ -55,6 +65,8 @@ wildcard_constraints:
     seed=r"\d+",
     name=r"[a-z0-9_-]+",
     mechanism="(" + "|".join(MECHANISMS) + r")(-\d+)?",
+    cohort="(" + "|".join(WRITE_BACK) + r")(-\d+)?",
+    cell=r"[a-z0-9_.]+",
 
 
 def fixed(files):
@@ -77,4 +89,20 @@ def ties(name):
 
 def last_receipt(name):
     """Return the receipt that stands at the end of a study."""
-    return f"{BASE}/{name}/receipts/{'report' if name == AUDIT else 'present'}.json"
+    if name == AUDIT:
+        return f"{BASE}/{name}/receipts/report.json"
+    last = "tabulate" if study_of(name) in WRITE_BACK else "present"
+    return f"{BASE}/{name}/receipts/{last}.json"
+
+
+def cohort_files(wildcards):
+    """Return what a study concludes from: its cells' files, and for Study 3 the replay instead of the checkpoints."""
+    registration, run = registrations[wildcards.cohort], f"{BASE}/{wildcards.cohort}"
+    made_by = cell_rule(registration)
+    files = []
+    for cell in write_back_study(registration.study).cells(registration):
+        files += [f"{run}/cells/{cell}/{file}" for file in cell_files(registration)]
+        files.append(f"{run}/receipts/{made_by}.{cell}.json")
+    if wildcards.cohort == STUDY3:
+        files += [f"{run}/replay.json", f"{run}/receipts/replay.json"]
+    return fixed(files)

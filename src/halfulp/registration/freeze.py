@@ -23,7 +23,7 @@ PROJECT = PACKAGE.parents[1]
 DECIDING = tuple(f"halfulp.{name}" for name in ("numerics", "training", "audit", "studies", "strict", "determinism"))
 #: Files that keep the order and the blindness are registered by every study.
 ENFORCING = ("Snakefile", "workflow/rules/*.smk", "workflow/scripts/*.py", "src/halfulp/registration/*.py")
-ENFORCING_STUDIES = ("jobs", "tasks", "catalogue", "audit_rules", "mechanism_rules")
+ENFORCING_STUDIES = ("jobs", "tasks", "catalogue", "audit_rules", "mechanism_rules", "writeback_rules")
 Label = Literal["registered", "replication", "unregistered"]
 
 

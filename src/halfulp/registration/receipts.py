@@ -73,9 +73,9 @@ class Job:
 
 
 def job_name(rule: str, wildcards: dict[str, str]) -> str:
-    """Return the name of a job in receipts, attempts, progress and checkpoints: the rule, and its seed or arm."""
+    """Return the name of a job in receipts, attempts, progress and checkpoints: the rule, and its seed or cell."""
     marks = [f"seed{wildcards['seed']}"] if "seed" in wildcards else []
-    return ".".join([rule, *marks, *([wildcards["arm"]] if "arm" in wildcards else [])])
+    return ".".join([rule, *marks, *([wildcards["cell"]] if "cell" in wildcards else [])])
 
 
 def now() -> datetime:

@@ -10,7 +10,7 @@ from halfulp.report.tables import PAPER_COLUMNS, Context, Tables, gate_table
 def paper_table(context: Context) -> pd.DataFrame:
     """This run beside the paper."""
     rows = []
-    for claim in paper.MECHANISMS:
+    for claim in (*paper.MECHANISMS, *paper.WRITE_BACK):
         if claim.system == context.registration.study:
             value = context.scores["claims"].get(claim.key[1])
             verdict = "missing" if value is None else "reported"

@@ -46,3 +46,20 @@ MECHANISMS = (
     Claim("gpt2_fp8", "dense weights freeze at initialization", "both formats, as forecast", "", ("claims", "frozen")),
     Claim("gpt2_fp8", "improvement of fp32 in validation loss", "keeps improving", "nats", ("claims", "improvement")),
 )
+
+NOT_REPORTED = "–"
+WRITE_BACK = (
+    *(
+        Claim("decoders", f"recovery, {policy} in {name}", "most of the gap", "", ("claims", f"{name}_{policy}"))
+        for name in ("e4m3", "e5m2")
+        for policy in ("full_sr", "dead_zone_sr")
+    ),
+    Claim("study1", "cells with canonical process identity", "5 of 6", "", ("claims", "cells")),
+    Claim("study1", "registered result", "inconclusive", "", ("claims", "result")),
+    Claim("study1", "retrospective analysis, not registered", "negative", "", ("claims", "retrospective")),
+    Claim("study2", "mean recoveries, full_sr / dead_zone_sr", "0.9766 / 0.9777", "", ("claims", "recoveries")),
+    Claim("study2", "ratio, dead_zone_sr to full_sr", "1.0012", "", ("claims", "ratio")),
+    Claim("study2", "values that the two policies write differently", NOT_REPORTED, "%", ("claims", "different")),
+    Claim("study3", "nearest − full_sr, last checkpoint", "7.3071 nats (69.71 %)", "", ("claims", "headline")),
+    Claim("study3", "checkpoints replayed bit for bit", "6", "", ("claims", "replays")),
+)

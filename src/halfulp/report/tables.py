@@ -31,6 +31,7 @@ class Context:
         return (
             f"{self.registration.study}, scale {self.registration.scale}; {self.identity['label']} run "
             f"({self.identity['label_detail']}); deviations: {len(self.deviations) or 'none'}."
+            + (f" {self.scores['note']}" if self.scores.get("note") else "")
         )
 
 

@@ -5,9 +5,10 @@ from typing import cast
 
 from halfulp.errors import InputError
 from halfulp.registration.document import Registration, load_registration, study_of
-from halfulp.studies import cnn, emulator, features, gpt2_fp8, gpt_bf16, grid
+from halfulp.studies import cnn, decoders, emulator, features, gpt2_fp8, gpt_bf16, grid, study1, study2, study3
 from halfulp.studies.audit_registration import AuditRegistration
 from halfulp.studies.mechanism import Mechanism
+from halfulp.studies.writeback import WriteBackStudy
 
 #: The mechanism systems' modules by name.
 MECHANISMS = {
@@ -18,16 +19,24 @@ MECHANISMS = {
     "gpt_bf16": gpt_bf16,
     "gpt2_fp8": gpt2_fp8,
 }
+#: The write-back studies' modules by name.
+WRITE_BACK = {"decoders": decoders, "study1": study1, "study2": study2, "study3": study3}
 #: Class of every study's registration.
 STUDIES: dict[str, type[Registration]] = {
     "audit": AuditRegistration,
     **{name: module.REGISTRATION for name, module in MECHANISMS.items()},
+    **{name: module.REGISTRATION for name, module in WRITE_BACK.items()},
 }
 
 
 def mechanism(study: str) -> Mechanism:
     """Return a mechanism system's module."""
     return cast("Mechanism", MECHANISMS[study])
+
+
+def write_back_study(study: str) -> WriteBackStudy:
+    """Return a write-back study's module."""
+    return cast("WriteBackStudy", WRITE_BACK[study])
 
 
 def load(path: Path) -> Registration:

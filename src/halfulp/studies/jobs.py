@@ -15,7 +15,7 @@ from halfulp.errors import HalfulpError
 from halfulp.registration import attestation, receipts
 from halfulp.registration import freeze as freezing
 from halfulp.registration.digests import canonical_json, write_json
-from halfulp.studies import audit_rules, catalogue, mechanism_rules
+from halfulp.studies import audit_rules, catalogue, mechanism_rules, writeback_rules
 from halfulp.studies.tasks import Task
 from halfulp.training.models import check_training
 
@@ -51,7 +51,12 @@ def freeze(task: Task) -> None:
 #: Rules whose outputs are kept in the vault: they must never be made twice.
 VAULTED = ("freeze", "seal")
 
-RULES: dict[str, Callable[[Task], None]] = {"freeze": freeze, **audit_rules.RULES, **mechanism_rules.RULES}
+RULES: dict[str, Callable[[Task], None]] = {
+    "freeze": freeze,
+    **audit_rules.RULES,
+    **mechanism_rules.RULES,
+    **writeback_rules.RULES,
+}
 
 
 def run(snakemake: Any) -> None:
@@ -97,7 +102,8 @@ def execute(snakemake: Any) -> None:
     job = None if made else receipts.begin(task.rule, task.wildcards, task.run)
     if task.rule != "freeze":
         freezing.check_frozen(task.run, path, registration)
-        receipts.check_receipts(task.run, task.inputs)
+        apart = writeback_rules.judged_apart(task)
+        receipts.check_receipts(task.run, [path for path in task.inputs if path not in apart])
     RULES[task.rule](task)
     if job is None:
         return

@@ -54,10 +54,16 @@ def snapshot(registration: Any, run: Path) -> Progress:
     if isinstance(registration, AuditRegistration):
         seeds = registration.seeds
         steps = [registration.training.steps] * (1 + 2 * len(seeds.historical) + 2 * len(seeds.targets))
+    elif registration.study in catalogue.WRITE_BACK:
+        cells = catalogue.write_back_study(registration.study).cells(registration)
+        steps = [len(runs) * registration.training.steps for runs in cells.values()]
     else:
         steps = list(catalogue.mechanism(registration.study).workload(registration))
+    first = "training" if registration.study in catalogue.WRITE_BACK else "references"
     done = finished = 0
     for path in sorted((run / "progress").glob("*.json")):
+        if path.stem == "replay":
+            continue  # no training
         try:
             record = json.loads(path.read_bytes())
             step, of = int(record["step"]), int(record["steps"])
@@ -65,7 +71,7 @@ def snapshot(registration: Any, run: Path) -> Progress:
             continue  # being replaced at this moment
         done += step
         finished += step == of
-    stage = next((name for file, name in STAGES if (run / file).exists()), "references")
+    stage = next((name for file, name in STAGES if (run / file).exists()), first)
     return Progress(done, sum(steps), finished, len(steps), f"{run.name}, {stage}")
 
 
