@@ -187,22 +187,29 @@ def paper(scale: ScaleOption = "desk", results: ResultsOption = Path("results"))
 def pilot(
     registration: RegistrationPath,
     cores: CoresOption = 2,
-    output: Annotated[Path | None, typer.Option(help="Also write every rotation's scores here, as JSON.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Also write everything that was scored here, as JSON.")] = None,
 ) -> None:
-    """Rehearse the audit on its pilot seeds; thresholds are chosen from this, and from nothing else."""
+    """Rehearse the audit or a write-back study on its pilot seeds; thresholds are chosen from this alone."""
     determinism.pin()
     from halfulp.registration.digests import write_json
     from halfulp.studies.audit_registration import SCORES, AuditRegistration
     from halfulp.studies.catalogue import load
-    from halfulp.studies.pilot import rehearse
+    from halfulp.studies.pilot import rehearse, rehearse_write_back
+    from halfulp.studies.writeback import WriteBackRegistration
 
     loaded = load(registration)
-    assert isinstance(loaded, AuditRegistration)
-    records = rehearse(loaded, cores)
+    if isinstance(loaded, AuditRegistration):
+        records = rehearse(loaded, cores)
+        scores = {name: [record["scores"][name] for record in records] for name in SCORES}
+    elif isinstance(loaded, WriteBackRegistration):
+        records = [rehearse_write_back(loaded, cores)]
+        scores = records[0]["scores"]
+    else:
+        raise InputError(f"{registration}: study {loaded.study} has no rehearsal; give an audit or a write-back study")
     if output is not None:
         write_json(output, records)
-    for name in SCORES:
-        typer.echo(f"{name}: {json.dumps([record['scores'][name] for record in records])}")
+    for name, value in scores.items():
+        typer.echo(f"{name}: {json.dumps(value)}")
 
 
 @app.command()

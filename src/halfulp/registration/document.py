@@ -11,7 +11,7 @@ from halfulp.registration.strict_yaml import read_yaml
 from halfulp.strict import Strict
 
 Comparator = Literal["<", "<=", ">", ">="]
-ScaleName = Literal["smoke", "desk", "paper", "gpt2"]
+ScaleName = Literal["smoke", "desk", "paper", "gpt2", "scenario"]
 
 
 class GateConfig(Strict):
@@ -27,7 +27,7 @@ class Registration(Strict):
     """Base of every study's registration."""
 
     study: str = Field(description="name of the study; the file is called after it, a later version `STUDY-2`")
-    scale: ScaleName = Field(description="`smoke`, `desk`, `paper` or `gpt2`; the folder is called after it")
+    scale: ScaleName = Field(description="`smoke`, `desk`, `paper`, `gpt2`, `scenario`; the folder is called after it")
     title: str = Field(min_length=1, description="one line for tables and reports")
     rationale: str = Field(min_length=80, description="why these rates, sizes, tolerances and thresholds were chosen")
     gates: tuple[GateConfig, ...] = Field(min_length=1, description="the gates, all of which must pass")

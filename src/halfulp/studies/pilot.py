@@ -1,22 +1,58 @@
-"""A rehearsal of the audit on its pilot seeds, from which rates and thresholds may be chosen. No target is touched.
+"""Rehearsals on pilot seeds, from which rates and thresholds may be chosen. No seed of a study is touched.
 
-The pilot seeds play the study's parts in the order in which they are listed: the source, as many historical seeds as
-are registered, and the rest as targets. Every seed then takes its turn as source, so that the spread of each score is
-seen and not one lucky draw.
+In the audit the pilot seeds play the study's parts in the order in which they are listed: the source, as many
+historical seeds as are registered, and the rest as targets. Every seed then takes its turn as source, so that the
+spread of each score is seen and not one lucky draw.
 """
 
+import dataclasses
+import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from halfulp import determinism
 from halfulp.errors import InputError
-from halfulp.studies import audit
+from halfulp.registration.identity import Identity
+from halfulp.studies import audit, catalogue, study3, writeback, writeback_rules
 from halfulp.studies.audit_registration import AuditRegistration, SeedsConfig
+from halfulp.studies.tasks import Workspace
+from halfulp.studies.writeback import WriteBackRegistration
 from halfulp.training.data import Blocks, load_text
 from halfulp.training.runner import train
+
+
+def rehearse_write_back(registration: WriteBackRegistration, processes: int) -> dict[str, Any]:
+    """Run a write-back study with its pilot seeds in place of its own; return what ``scores.json`` would hold.
+
+    Raises:
+        InputError: fewer pilot seeds than the study has.
+    """
+    wanted = len(registration.own_seeds())
+    if len(registration.pilot) < wanted:
+        raise InputError(f"pilot: {len(registration.pilot)} seeds; a rehearsal needs {wanted} or more")
+    seeds = registration.pilot[:wanted]
+    part: dict[str, Any] = {"seeds": seeds} if hasattr(registration, "seeds") else {"seed": seeds[0]}
+    rehearsal = registration.model_copy(update=part)
+    study = catalogue.write_back_study(registration.study)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=determinism.pin) as pool,
+    ):
+        cells = {name: Path(folder, name) for name in study.cells(rehearsal)}
+        jobs = {name: pool.submit(writeback_rules.train_into, rehearsal, name, path) for name, path in cells.items()}
+        for job in jobs.values():
+            job.result()
+        canonical = {name: Identity(True, "a rehearsal") for name in cells}
+        outcomes = writeback_rules.read_cells(rehearsal, cells, canonical)
+        if isinstance(rehearsal, study3.Study3Registration):
+            (path,) = cells.values()
+            quiet = Workspace(lambda step, line: None, path)
+            outcomes = dataclasses.replace(outcomes, replay=study3.replay(rehearsal, path, quiet))
+        return writeback.score(study, rehearsal, outcomes)
 
 
 def rehearse(registration: AuditRegistration, processes: int) -> list[dict[str, Any]]:

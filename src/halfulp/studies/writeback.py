@@ -12,12 +12,12 @@ process. Every study's module has:
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from halfulp.audit.curves import Array
@@ -70,6 +70,21 @@ class WriteBackRegistration(Registration):
     """What the registrations of all write-back studies hold."""
 
     training: TrainingConfig = Field(description="the model and how every run is trained")
+    pilot: tuple[Seed, ...] = Field(
+        min_length=1,
+        description="seeds of rehearsals, from which rates and thresholds were chosen; none is its own",
+    )
+
+    @model_validator(mode="after")
+    def _unseen(self) -> Self:
+        seen = set(self.pilot) & set(self.own_seeds())
+        if seen:
+            raise ValueError(f"pilot: seed {min(seen)} is one of the study's; a rehearsal must not see it")
+        return self
+
+    def own_seeds(self) -> tuple[int, ...]:
+        """Return the study's seeds."""
+        return self.seeds if hasattr(self, "seeds") else (self.seed,)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -272,10 +287,6 @@ def _plain_value(value: Any) -> Any:
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def empty_snapshot(run: str, step: int, model: nn.Module, hook: WriteBack) -> None:
-    """Keep nothing: what a study without checkpoints does at a snapshot."""
 
 
 def cell_folder(run: Path, cell: str) -> Path:

@@ -1,6 +1,7 @@
 """The write-back studies' rules as functions of a task; one set of rules serves them all."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,7 @@ from halfulp.registration.digests import read_record, write_json
 from halfulp.registration.identity import Identity, process_identity
 from halfulp.registration.receipts import RUN_SCHEMA
 from halfulp.studies import catalogue, checkpoints, study3, writeback
-from halfulp.studies.tasks import Task
+from halfulp.studies.tasks import Task, Workspace
 from halfulp.studies.writeback import SCHEMA, TABLES, Outcomes
 from halfulp.training.data import Blocks, load_text
 from halfulp.training.hooks import WriteBack
@@ -27,23 +28,32 @@ CELL_SCHEMA = "halfulp.cell/1"
 
 def cell(task: Task) -> None:
     """Train a cell's runs, one after the other, in this process."""
-    study, name = catalogue.write_back_study(task.registration.study), task.wildcards["cell"]
-    runs = study.cells(task.registration)[name]
+    name = task.wildcards["cell"]
+    runs = catalogue.write_back_study(task.registration.study).cells(task.registration)[name]
     workspace = task.workspace(sum(plan.training.steps for plan in runs.values()))
-    folder = task.outputs["summary"].parent
-    snapshot = _keep(task, folder) if task.registration.study == "study3" else writeback.empty_snapshot
-    tables, status = writeback.train_cell(runs, workspace, snapshot)
-    for table, content in tables.items():
-        write_table(content, task.outputs[table])
-    write_json(task.outputs["summary"], {"schema": CELL_SCHEMA, "cell": name, "runs": status})
+    train_into(task.registration, name, task.outputs["summary"].parent, workspace)
     for checkpoint in workspace.checkpoints.glob("*.pt"):
         checkpoint.unlink()
 
 
-def _keep(task: Task, folder: Path) -> writeback.Snapshot:
-    data = task.registration.training.data
+def train_into(
+    registration: writeback.WriteBackRegistration, cell: str, folder: Path, workspace: Workspace | None = None
+) -> None:
+    """Train a cell and write its files into a folder."""
+    runs = catalogue.write_back_study(registration.study).cells(registration)[cell]
+    quiet = Workspace(lambda step, line: None, folder / "resume")
+    tables, status = writeback.train_cell(runs, workspace or quiet, _snapshot(registration, folder))
+    for table, content in tables.items():
+        write_table(content, folder / f"{table}.parquet")
+    write_json(folder / "summary.json", {"schema": CELL_SCHEMA, "cell": cell, "runs": status})
+
+
+def _snapshot(registration: writeback.WriteBackRegistration, folder: Path) -> writeback.Snapshot:
+    if not isinstance(registration, study3.Study3Registration):
+        return lambda run, step, model, hook: None
+    data = registration.training.data
     blocks = Blocks.from_text(load_text(data), data)
-    files = {(run, step): name for run, step, name in study3.checkpoint_files(task.registration)}
+    files = {(run, step): name for run, step, name in study3.checkpoint_files(registration)}
 
     def keep(run: str, step: int, model: nn.Module, hook: WriteBack) -> None:
         checkpoints.save(folder / files[run, step], step, model, hook, blocks)
@@ -78,39 +88,50 @@ def tabulate(task: Task) -> None:
 
 def read(task: Task) -> Outcomes:
     """Read the tables of all cells, and judge the identity of each."""
-    study, registration = catalogue.write_back_study(task.registration.study), task.registration
-    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
-    diverged: dict[tuple[str, str], str] = {}
-    identities: dict[str, Identity] = {}
-    for name, runs in study.cells(registration).items():
-        folder = writeback.cell_folder(task.run, name)
+    registration, names = (
+        task.registration,
+        catalogue.write_back_study(task.registration.study).cells(task.registration),
+    )
+    folders = {name: writeback.cell_folder(task.run, name) for name in names}
+    identities = {}
+    for name, folder in folders.items():
         files = [folder / file for file in cell_files(registration)]
         wildcards = {WILDCARD: task.run.name, "cell": name}
         identities[name] = process_identity(task.run, cell_rule(registration), wildcards, files)
-        found, gone = _read_cell(folder, name, list(runs), identities[name], strict=not study.IDENTITY_DECIDES)
+    outcomes = read_cells(registration, folders, identities)
+    if registration.study != "study3":
+        return outcomes
+    return replace(outcomes, replay=read_record(task.run / "replay.json", "halfulp.replay/1"))
+
+
+def read_cells(
+    registration: writeback.WriteBackRegistration, folders: dict[str, Path], identities: dict[str, Identity]
+) -> Outcomes:
+    """Read the tables of all cells from their folders."""
+    study = catalogue.write_back_study(registration.study)
+    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
+    diverged: dict[tuple[str, str], str] = {}
+    for name, runs in study.cells(registration).items():
+        strict = not study.IDENTITY_DECIDES or identities[name].canonical
+        found, gone = _read_cell(folders[name], name, list(runs), strict=strict)
         diverged |= gone
         for table, frame in found.items():
             parts[table].append(frame)
-    replayed = task.run / "replay.json"
-    return Outcomes(
-        tables={table: pd.concat(frames, ignore_index=True) for table, frames in parts.items()},
-        diverged=diverged,
-        identities=identities,
-        replay=read_record(replayed, "halfulp.replay/1") if registration.study == "study3" else None,
-    )
+    tables = {table: pd.concat(frames, ignore_index=True) for table, frames in parts.items()}
+    return Outcomes(tables, diverged, identities)
 
 
 def _read_cell(
-    folder: Path, cell: str, runs: list[str], identity: Identity, *, strict: bool
+    folder: Path, cell: str, runs: list[str], *, strict: bool
 ) -> tuple[dict[str, pd.DataFrame], dict[tuple[str, str], str]]:
-    """Read one cell; where identity decides, one that is not canonical may also be unreadable, and then has no rows."""
+    """Read one cell; unless strict, one that can't be read has no rows."""
     try:
         summary = read_record(folder / "summary.json", CELL_SCHEMA)
         frames = {name: read_table(folder / f"{name}.parquet", schema).to_pandas() for name, schema in TABLES.items()}
         status = summary["runs"]
         gone = {(cell, run): status[run]["detail"] for run in runs if status[run]["status"] != "completed"}
     except (HalfulpError, KeyError, TypeError):
-        if strict or identity.canonical:
+        if strict:
             raise
         frames = {name: schema.empty_table().to_pandas() for name, schema in TABLES.items()}
         gone = {}

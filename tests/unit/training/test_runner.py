@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from halfulp.errors import InputError
 from halfulp.training import runner
+from halfulp.training.hooks import WriteBack
+from halfulp.training.models import build_model, next_token_loss, next_token_losses
 from halfulp.training.runner import Plan, Result, train
 from tests.unit.training import tiny
 
@@ -17,6 +21,9 @@ PLANS = {
     "full_sr native": Plan(training=tiny.training(), seed=3, write_back=tiny.write_back("full_sr", storage="native")),
     "stalling": Plan(training=tiny.training(), seed=3, write_back=tiny.write_back("full_sr", "bf16"), stall_window=2),
     "stall forecast": Plan(training=tiny.training(), seed=3, trace_formats=("bf16",), stall_window=2),
+    "contrasting": Plan(
+        training=tiny.training(), seed=3, write_back=tiny.write_back("full_sr"), contrast="dead_zone_sr"
+    ),
     "dead_zone int3": Plan(
         training=tiny.training(), seed=3, write_back=tiny.write_back("dead_zone_sr", "int3", "native")
     ),
@@ -24,7 +31,7 @@ PLANS = {
 
 
 def same(a: Result, b: Result) -> bool:
-    return all(getattr(a, name) == getattr(b, name) for name in ("status", "losses", "counts", "trace", "stalls"))
+    return all(getattr(a, field.name) == getattr(b, field.name) for field in dataclasses.fields(Result))
 
 
 class KilledError(Exception):
@@ -61,6 +68,55 @@ def test_native_and_analytic_storage_train_alike(policy: str, format: str) -> No
         for storage in ("analytic", "native")
     ]
     assert same(*(train(plan, tiny.blocks()) for plan in plans))
+
+
+def test_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
+    """A job of several runs that is killed in a later one does not train the earlier ones again."""
+    plan, checkpoint = PLANS["full_sr native"], tmp_path / "run.pt"
+    whole = train(plan, tiny.blocks(), checkpoint=checkpoint)
+    steps: list[int] = []
+    again = train(plan, tiny.blocks(), checkpoint=checkpoint, report=lambda step, _: steps.append(step))
+    assert steps == [6]  # the line that says where it resumed
+    assert same(again, whole)
+
+
+def test_snapshots_are_taken_where_the_plan_says_and_survive_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = dataclasses.replace(PLANS["full_sr native"], snapshots=(0, 3, 6))
+    seen: dict[int, list[torch.Tensor]] = {}
+
+    def keep(step: int, model: nn.Module, hook: WriteBack) -> None:
+        weights = [p.detach().clone() for p in model.parameters()]
+        assert step not in seen or all(map(torch.equal, seen[step], weights))
+        seen[step] = weights
+
+    train(plan, tiny.blocks(), snapshot=keep)
+    assert list(seen) == [0, 3, 6]
+    monkeypatch.setattr(runner, "CHECKPOINT_SECONDS", -1.0)
+
+    def kill(step: int, _: str) -> None:
+        if step == 4:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train(plan, tiny.blocks(), checkpoint=tmp_path / "run.pt", report=kill, snapshot=keep)
+    train(plan, tiny.blocks(), checkpoint=tmp_path / "run.pt", snapshot=keep)  # the assertion above compares
+
+
+def test_validation_losses_by_block_have_the_recorded_mean() -> None:
+    result = train(PLANS["nearest"], tiny.blocks())
+    blocks = result.validation.to_pandas().groupby("step")["loss"]
+    assert blocks.size().to_dict() == dict.fromkeys([0, 4, 6], 8)
+    means = {r["step"]: r["loss"] for r in result.losses.to_pylist() if r["split"] == "validation"}
+    assert blocks.mean().to_dict() == pytest.approx(means, rel=1e-14)
+
+
+def test_block_losses_average_to_the_training_loss_of_the_same_blocks() -> None:
+    """Two ways through torch's cross-entropy; they sum fp32 numbers in another order."""
+    model, some = build_model(tiny.training().model, 1), tiny.blocks().validation.long()
+    by_block, together = next_token_losses(model, some).mean().item(), next_token_loss(model, some).item()
+    assert by_block == pytest.approx(together, rel=1e-6)
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
