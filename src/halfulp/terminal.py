@@ -67,12 +67,15 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 def show_run(folder: Path) -> None:
     """Print a run's gates, the path of its figure, and, as the last line, its verdict."""
-    from halfulp.errors import InputError
+    from halfulp.errors import IncompleteError, InputError
     from halfulp.registration.digests import read_json, read_record
     from halfulp.registration.receipts import RUN_SCHEMA
     from halfulp.report.number import number
 
-    scores, identity = read_json(folder / "scores.json"), read_record(folder / "run.json", RUN_SCHEMA)
+    identity = read_record(folder / "run.json", RUN_SCHEMA)
+    if not (folder / "scores.json").is_file():
+        raise IncompleteError(f"{folder}: incomplete, there is no scores.json; run it to its end: no number is shown")
+    scores = read_json(folder / "scores.json")
     if not isinstance(scores, dict) or scores.get("schema") not in SCORES_SCHEMAS:
         raise InputError(f"{folder / 'scores.json'}: not a record of scores; restore it or start a new results folder")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)

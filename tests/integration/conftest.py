@@ -35,16 +35,20 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return results
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A copy of everything that a run reads, free to be changed."""
-    copy = tmp_path / "tree"
+def copy_tree(copy: Path) -> Path:
+    """Copy everything that a run reads, free to be changed."""
     for folder in ("src", "workflow", "preregistration"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for file in ("Snakefile", "environment.yml"):
         shutil.copy(ROOT / file, copy)
     (copy / "profiles").symlink_to("workflow/profiles")
     return copy
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of everything that a run reads, free to be changed."""
+    return copy_tree(tmp_path / "tree")
 
 
 @pytest.fixture
