@@ -15,6 +15,7 @@ from halfulp.errors import FrozenError, IncompleteError, InputError
 from halfulp.registration import attestation
 from halfulp.registration.digests import digest_all, read_json, read_record, sha256_bytes, sha256_file, write_json
 from halfulp.registration.freeze import ENFORCING, FROZEN_SCHEMA, PACKAGE, PROJECT
+from halfulp.training.tables import file_contents
 
 #: Kind of statement; the first version was plain JSON without a signature, and is still read.
 RECEIPT = "urn:halfulp:receipt:2"
@@ -41,6 +42,8 @@ class Receipt:
     #: Path → SHA-256 of what the job read and wrote.
     inputs: dict[str, str]
     outputs: dict[str, str]
+    #: Path → digest of the contents of every table that the job wrote, which other versions of Parquet keep.
+    contents: dict[str, str]
     environment: dict[str, Any]
     #: Identity of the attempt: id, host, process, scheduler's job.
     job: dict[str, Any]
@@ -125,6 +128,7 @@ def write_receipt(path: Path, job: Job, *, inputs: list[Path], outputs: list[Pat
     """
     frozen = job.run / "frozen.json"
     identity = read_record(job.run / "run.json", RUN_SCHEMA)
+    written = digest_all(outputs, job.run)
     receipt = Receipt(
         rule=job.rule,
         wildcards=job.wildcards,
@@ -135,7 +139,8 @@ def write_receipt(path: Path, job: Job, *, inputs: list[Path], outputs: list[Pat
         code_sha256=code_digest(),
         seed=seed,
         inputs=digest_all(inputs, job.run),
-        outputs=digest_all(outputs, job.run),
+        outputs=written,
+        contents={name: file_contents(job.run / name) for name in written if name.endswith(".parquet")},
         environment=environment(),
         job={
             "id": job.attempt,
@@ -162,7 +167,7 @@ def read_receipt(path: Path, keys: list[SSlibKey]) -> Receipt:
     """
     content = read_json(path)
     if isinstance(content, dict) and content.get("schema") == PLAIN:
-        return _receipt(path, content, content.get("outputs"), frozenset())
+        return _receipt(path, {"contents": {}, **content}, content.get("outputs"), frozenset())
     read = attestation.read_statement(path, keys)
     try:
         if read.statement["predicateType"] != RECEIPT:

@@ -1,8 +1,10 @@
 """The tables that runs exchange, with their types: Parquet files whose bytes depend on their contents alone."""
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -60,6 +62,35 @@ def write_table(table: pa.Table, path: Path) -> None:
     pq.write_table(table, path, compression="zstd", write_statistics=False, store_schema=False)
 
 
+def content_digest(table: pa.Table) -> str:
+    """Return a SHA-256 of a table's columns and values, whatever bytes Parquet put them in.
+
+    Column by column: name, type, which rows are null, then the values: numbers as little-endian bytes, text as UTF-8
+    with lengths.
+    """
+    digest = hashlib.sha256(f"{table.num_rows}\n".encode())
+    for field in table.schema:
+        column = table.column(field.name).combine_chunks()
+        digest.update(f"{field.name}\n{field.type}\n".encode())
+        digest.update(np.packbits(column.is_null().to_numpy(zero_copy_only=False)).tobytes())
+        if pa.types.is_string(field.type):
+            texts = [text.encode() for text in column.fill_null("").to_pylist()]
+            digest.update(b"".join(len(text).to_bytes(8, "little") + text for text in texts))
+        else:
+            values = column.fill_null(0).to_numpy(zero_copy_only=False)
+            digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
+    return digest.hexdigest()
+
+
+def file_contents(path: Path) -> str:
+    """Return the :func:`content_digest` of a Parquet file of any schema.
+
+    Raises:
+        InputError: the file is not Parquet.
+    """
+    return content_digest(_read(path))
+
+
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     """Read Parquet and insist on a schema.
 
@@ -69,15 +100,19 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     """
     if not path.is_file():
         raise IncompleteError(f"{path}: missing; run the rule that makes it")
-    try:
-        with path.open("rb") as file:
-            table = pq.read_table(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(
-            f"{path}: not a readable Parquet file ({str(error).splitlines()[0]}); delete and rerun"
-        ) from error
+    table = _read(path)
     if not table.schema.equals(schema, check_metadata=False):
         raise InputError(
             f"{path}: columns {table.schema.names}, expected {schema.names} with their types; rerun its rule"
         )
     return table
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        with path.open("rb") as file:
+            return pq.read_table(file)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path}: not a readable Parquet file ({str(error).splitlines()[0]}); delete and rerun"
+        ) from error

@@ -14,7 +14,7 @@ from halfulp.registration.receipts import begin, job_name, write_receipt
 
 CELL = {"cohort": "study1", "cell": "a.seed1"}
 OTHER = {"cohort": "study1", "cell": "b.seed1"}
-FILE = "cells/{cell}/counts.parquet"
+FILE = "cells/{cell}/counts.json"
 
 
 def make_run(run: Path, registration: str = "1", label: str = "registered") -> Path:
@@ -146,8 +146,8 @@ def frozen_anew(run: Path) -> None:
         (of_another_registration, "of another registration or freeze"),
         (of_an_earlier_attempt, "of an earlier attempt"),
         (without_attempt, "no attempt at it on record"),
-        (changed_output, "cells/a.seed1/counts.parquet differs from its receipt"),
-        (missing_output, "cells/a.seed1/counts.parquet is missing"),
+        (changed_output, "cells/a.seed1/counts.json differs from its receipt"),
+        (missing_output, "cells/a.seed1/counts.json is missing"),
         (missing_receipt, "no receipt: made outside the workflow"),
         (garbage, "not a DSSE envelope"),
         (frozen_anew, "of another registration or freeze"),
