@@ -15,7 +15,7 @@ help:
 
 audit all: .venv/run
 	$(BIN)/halfulp run --scale $(SCALE) --study $@ --cores $(CORES) --results $(RESULTS)
-	@$(BIN)/halfulp report --scale $(SCALE) --study $@ --results $(RESULTS)
+	@$(BIN)/halfulp html --scale $(SCALE) --study $@ --results $(RESULTS)
 	@$(BIN)/halfulp show --scale $(SCALE) --study $@ --results $(RESULTS)
 
 test: lint

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ RunFolder = Annotated[Path, typer.Argument(help="A run's folder, e.g. results/de
 ScaleOption = Annotated[str, typer.Option(help="Folder of registrations: smoke, desk, paper or gpt2.")]
 StudyOption = Annotated[str, typer.Option(help="Studies, separated by commas, or `all` that the scale registers.")]
 ResultsOption = Annotated[Path, typer.Option(help="Folder for results; a new run is a new folder.")]
+ProjectOption = Annotated[Path, typer.Option(help="The project's folder, with registrations and code.")]
 CoresOption = Annotated[int, typer.Option(help="CPU cores to use.", min=1)]
 
 
@@ -156,7 +158,7 @@ def show(scale: ScaleOption = "desk", study: StudyOption = "audit", results: Res
 
 @app.command()
 @one_line
-def report(scale: ScaleOption = "desk", study: StudyOption = "audit", results: ResultsOption = Path("results")) -> None:
+def html(scale: ScaleOption = "desk", study: StudyOption = "audit", results: ResultsOption = Path("results")) -> None:
     """Make Snakemake's HTML report of finished studies: tables and figures with their captions."""
     names, page = _named(scale, study), results / scale / "report.html"
     command = _snakemake(scale, names, results, "--quiet", "all", "--report", str(page))
@@ -210,6 +212,56 @@ def pilot(
         write_json(output, records)
     for name, value in scores.items():
         typer.echo(f"{name}: {json.dumps(value)}")
+
+
+@app.command()
+@one_line
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A run's folder, or one that holds several, e.g. results/published.")],
+    project: ProjectOption = Path("."),
+    key: Annotated[list[Path] | None, typer.Option(help="A public key that you trust; may be given again.")] = None,
+    expect: Annotated[str | None, typer.Option(help="SHA-256 of the frozen file, as you kept it elsewhere.")] = None,
+    token: Annotated[Path | None, typer.Option(help="RFC 3161 token for the frozen file.")] = None,
+    authority: Annotated[Path | None, typer.Option(help="Certificates of the token's authority, PEM.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")] = False,
+) -> None:
+    """Verify published runs without training anything: exit code 0 verified, 3 tampered, 4 incomplete, 2 usage."""
+    determinism.pin()
+    from halfulp.verification.findings import EXIT, overall
+    from halfulp.verification.verify import find_runs, verify_run
+
+    auditor = _auditor(project, key or [], expect, token, authority)
+    runs = find_runs(folder)
+    if len(runs) > 1 and (expect or token):
+        raise InputError(f"{folder}: holds {len(runs)} runs; --expect and --token are for one: give its folder")
+    reports = []
+    for run in runs:
+        reports.append(verify_run(run, auditor))
+        if not as_json:
+            typer.echo("\n".join([*reports[-1].lines(), ""]))
+    verdict = overall(reports)
+    if as_json:
+        content = {"schema": "halfulp.verification/1", "verdict": verdict, "exit_code": EXIT[verdict]}
+        typer.echo(json.dumps({**content, "runs": [report.as_record() for report in reports]}, indent=2))
+    else:
+        typer.echo("not proved:")
+        for line in dict.fromkeys(line for report in reports for line in report.not_proved):
+            typer.echo(f"  - {line}")
+        good = sum(report.verdict == "verified" for report in reports)
+        typer.echo(f"verdict: {verdict} ({good} of {len(reports)} runs verified)")
+    raise typer.Exit(EXIT[verdict])
+
+
+def _auditor(project: Path, keys: list[Path], expect: str | None, token: Path | None, authority: Path | None) -> Any:
+    from halfulp.registration.attestation import load_public
+    from halfulp.verification.case import Auditor
+
+    if not (project / "preregistration").is_dir():
+        raise InputError(f"{project}: has no preregistration folder; run this in the project, or give --project")
+    if expect is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", expect):
+        raise InputError(f"--expect {expect}: not a SHA-256; give 64 hexadecimal digits")
+    trusted = {path.name: load_public(path.read_text("utf-8"), str(path)) for path in keys}
+    return Auditor(project, trusted, expect, token, authority)
 
 
 @app.command()

@@ -126,7 +126,7 @@ def test_show_ends_with_the_verdict_of_the_scores(smoke: Path) -> None:
 
 def test_html_report_holds_the_runs_numbers(smoke: Path) -> None:
     target = smoke / "smoke" / "report.html"
-    made = halfulp("report", "--scale", "smoke", "--results", str(smoke))
+    made = halfulp("html", "--scale", "smoke", "--results", str(smoke))
     assert made.stdout == f"report: {target}\n", made.stderr
     scores = json.loads((smoke / "smoke/audit/scores.json").read_bytes())
     page = target.read_text("utf-8")

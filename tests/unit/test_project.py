@@ -21,7 +21,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: A layer may import those after it and itself; the modules without a layer are for all.
-LAYERS = [{"cli", "terminal", "__main__"}, {"studies"}, {"report"}, {"training", "audit", "registration"}, {"numerics"}]
+LAYERS = [
+    {"cli", "terminal", "__main__"},
+    {"verification"},
+    {"studies"},
+    {"report"},
+    {"training", "audit", "registration"},
+    {"numerics"},
+]
 FREE = {"errors", "strict", "determinism", "__init__", ""}
 
 

@@ -74,10 +74,11 @@ def predict(task: Task) -> None:
     Predictors run in a process that has given up everything but the rule's declared inputs.
     """
     folders = sorted({path.parent for path in task.outputs.values()})
-    blind.run_isolated(partial(_predict, task), task.inputs, folders)
+    blind.run_isolated(partial(make_forecasts, task), task.inputs, folders)
 
 
-def _predict(task: Task) -> None:
+def make_forecasts(task: Task) -> None:
+    """Write the forecasts and the blind ranking; a pure function of references and historical outcomes."""
     evidence, axes = audit.build_evidence(
         task.registration, partial(_trace, task), partial(_counts, task), opened=False
     )

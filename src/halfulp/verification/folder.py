@@ -1,0 +1,64 @@
+"""A run's folder as evidence: its files by name and digest. No link is followed and nothing outside is read."""
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from halfulp.registration.digests import sha256_file
+
+#: Top-level names that a live run has beside its evidence; they are neither read nor published.
+BYPRODUCTS = ("logs", "benchmarks", "progress", "checkpoints", ".vault", ".run-key.pem")
+#: Files that may be added to a run afterwards: a timestamp, and descriptions for other tools.
+ADDED = ("frozen.tsr", "ro-crate-metadata.json", "prml")
+
+
+@dataclass
+class Folder:
+    """The regular files under a folder, and what else lies there."""
+
+    root: Path
+    #: Name relative to the folder → path, of every regular file that is evidence.
+    files: dict[str, Path] = field(default_factory=dict)
+    #: What should not be there: name → what it is.
+    strange: dict[str, str] = field(default_factory=dict)
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def scan(cls, root: Path) -> "Folder":
+        """List a folder, without following links."""
+        folder = cls(root)
+        waiting = [root]
+        while waiting:
+            for entry in sorted(os.scandir(waiting.pop()), key=lambda e: e.name):
+                folder._add(entry, waiting)
+        return folder
+
+    def _add(self, entry: "os.DirEntry[str]", waiting: list[Path]) -> None:
+        path = Path(entry.path)
+        name = path.relative_to(self.root).as_posix()
+        if name.split("/")[0] in (*BYPRODUCTS, *ADDED):
+            return
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            waiting.append(path)
+        elif stat.S_ISREG(mode):
+            self.files[name] = path
+        else:
+            self.strange[name] = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+
+    def digest(self, name: str) -> str | None:
+        """Return a file's SHA-256; None if it is not there."""
+        if name not in self.files:
+            return None
+        if name not in self._digests:
+            self._digests[name] = sha256_file(self.files[name])
+        return self._digests[name]
+
+
+def leaves(name: Any) -> bool:
+    """Say whether a path that a record names would leave the folder, or is no path at all."""
+    if not isinstance(name, str) or not name or "\\" in name or "\0" in name:
+        return True
+    return name.startswith(("/", "~")) or ".." in name.split("/")
