@@ -33,6 +33,7 @@ RunFolder = Annotated[Path, typer.Argument(help="A run's folder, e.g. results/de
 ScaleOption = Annotated[str, typer.Option(help="Folder of registrations: smoke, desk, paper or gpt2.")]
 StudyOption = Annotated[str, typer.Option(help="Studies, separated by commas, or `all` that the scale registers.")]
 ResultsOption = Annotated[Path, typer.Option(help="Folder for results; a new run is a new folder.")]
+OutputOption = Annotated[Path, typer.Option(help="Folder to write to.")]
 ProjectOption = Annotated[Path, typer.Option(help="The project's folder, with registrations and code.")]
 CoresOption = Annotated[int, typer.Option(help="CPU cores to use.", min=1)]
 
@@ -262,6 +263,67 @@ def _auditor(project: Path, keys: list[Path], expect: str | None, token: Path | 
         raise InputError(f"--expect {expect}: not a SHA-256; give 64 hexadecimal digits")
     trusted = {path.name: load_public(path.read_text("utf-8"), str(path)) for path in keys}
     return Auditor(project, trusted, expect, token, authority)
+
+
+@app.command()
+@one_line
+def tables(
+    folder: RunFolder,
+    output: Annotated[Path, typer.Option(help="Folder to write to.")],
+    project: ProjectOption = Path("."),
+) -> None:
+    """Regenerate a run's tables from its published counts, scores first, into another folder."""
+    determinism.pin()
+    from halfulp.verification.regenerate import regenerate
+
+    for path in regenerate(folder, output, project, figures=False):
+        typer.echo(str(path))
+
+
+@app.command()
+@one_line
+def report(
+    folder: RunFolder,
+    output: Annotated[Path, typer.Option(help="Folder to write to.")],
+    project: ProjectOption = Path("."),
+) -> None:
+    """Regenerate a run's tables and figures from its published counts, and put them on one page, report.md."""
+    determinism.pin()
+    from halfulp.verification.regenerate import page, regenerate
+
+    files = regenerate(folder, output, project, figures=True)
+    for path in [*files, page(folder, output, files)]:
+        typer.echo(str(path))
+
+
+@app.command()
+@one_line
+def compare(
+    first: RunFolder,
+    second: RunFolder,
+    tolerance: Annotated[float, typer.Option(help="Relative difference of a score that is let pass.", min=0.0)] = 1e-6,
+) -> None:
+    """Set two runs of one registration side by side, say of two machines: 0 within the tolerance, 1 beyond it."""
+    determinism.pin()
+    from halfulp.verification.compare import compare as compare_runs
+
+    found = compare_runs(first, second, tolerance)
+    for difference in found.differences:
+        mark = "within" if difference.within else "BEYOND"
+        typer.echo(f"{mark}  {difference.what}: {difference.first!r} | {difference.second!r}")
+    typer.echo(f"tables: {found.equal_bytes} equal byte for byte, {found.equal_contents} in contents")
+    typer.echo(f"comparison: {'within' if found.within else 'beyond'} the tolerance of {tolerance:g}")
+    raise typer.Exit(0 if found.within else 1)
+
+
+@app.command()
+@one_line
+def export(folder: RunFolder, project: ProjectOption = Path(".")) -> None:
+    """Describe a run for other tools: its gates as PRML manifests, its files as an RO-Crate with their digests."""
+    from halfulp.verification.export import write_crate, write_manifests
+
+    for path in [*write_manifests(folder, project), write_crate(folder, project)]:
+        typer.echo(str(path))
 
 
 @app.command()

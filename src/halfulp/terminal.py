@@ -72,10 +72,9 @@ def show_run(folder: Path) -> None:
     from halfulp.registration.receipts import RUN_SCHEMA
     from halfulp.report.number import number
 
-    identity = read_record(folder / "run.json", RUN_SCHEMA)
     if not (folder / "scores.json").is_file():
         raise IncompleteError(f"{folder}: incomplete, there is no scores.json; run it to its end: no number is shown")
-    scores = read_json(folder / "scores.json")
+    scores, identity = read_json(folder / "scores.json"), read_record(folder / "run.json", RUN_SCHEMA)
     if not isinstance(scores, dict) or scores.get("schema") not in SCORES_SCHEMAS:
         raise InputError(f"{folder / 'scores.json'}: not a record of scores; restore it or start a new results folder")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)

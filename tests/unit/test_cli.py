@@ -30,7 +30,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
         (("run", "--scale", "absent"), "scale absent registers nothing"),
         (("run", "--scale", "smoke", "--study", "absent"), "--study absent: scale smoke registers audit, grid"),
         (("run", "--scale", "smoke", "--results", "README.md/x"), "README.md/x"),
-        (("show", "--scale", "smoke", "--results", "absent"), "scores.json: missing; run the rule that makes it"),
+        (("show", "--scale", "smoke", "--results", "absent"), "incomplete, there is no scores.json"),
         (("status", "absent"), "frozen.json: missing"),
         (("paper", "--scale", "smoke", "--results", "absent"), "no study is finished; run one first"),
         (("schema", "absent"), "study 'absent' is not known"),

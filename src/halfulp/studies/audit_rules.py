@@ -23,11 +23,13 @@ SEALED = ("forecasts.parquet", "ranking.json")
 OPENED_SCHEMA = "halfulp.opened/1"
 
 
-def _trace(task: Task, part: str, seed: int) -> pd.DataFrame:
+def read_trace(task: Task, part: str, seed: int) -> pd.DataFrame:
+    """Read the trace of an fp32 run; ``part`` is ``references`` or ``matched``."""
     return read_table(task.run / part / f"seed{seed}" / "trace.parquet", TRACE).to_pandas()
 
 
-def _counts(task: Task, part: str, seed: int) -> pd.DataFrame:
+def read_counts(task: Task, part: str, seed: int) -> pd.DataFrame:
+    """Read the counts of a write-back run; ``part`` is ``historical`` or ``targets``."""
     return read_table(task.run / part / f"seed{seed}" / "counts.parquet", COUNTS).to_pandas()
 
 
@@ -80,7 +82,7 @@ def predict(task: Task) -> None:
 def make_forecasts(task: Task) -> None:
     """Write the forecasts and the blind ranking; a pure function of references and historical outcomes."""
     evidence, axes = audit.build_evidence(
-        task.registration, partial(_trace, task), partial(_counts, task), opened=False
+        task.registration, partial(read_trace, task), partial(read_counts, task), opened=False
     )
     names, seeds = task.registration.predictors.blind, task.registration.seeds.targets
     rows = audit.forecast_rows(names, evidence, axes, seeds)
@@ -116,10 +118,12 @@ def score(task: Task) -> None:
         if sha256_file(task.run / name) != digest:
             raise FrozenError(f"{task.run / name}: changed after the seal was opened; restore it or start a new folder")
     seals.check_seal(task.run / "seal.json", task.run, SEALED)
-    evidence, axes = audit.build_evidence(task.registration, partial(_trace, task), partial(_counts, task), opened=True)
+    evidence, axes = audit.build_evidence(
+        task.registration, partial(read_trace, task), partial(read_counts, task), opened=True
+    )
     sealed = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
     ranking = read_json(task.run / "ranking.json")
-    record = audit.score(task.registration, evidence, axes, sealed, ranking, partial(_counts, task))
+    record = audit.score(task.registration, evidence, axes, sealed, ranking, counts)
     write_json(task.outputs["scores"], record)
 
 
@@ -130,7 +134,7 @@ def report(task: Task) -> None:
     scores = read_record(task.run / "scores.json", "halfulp.scores/1")
     identity = read_record(task.run / "run.json", RUN_SCHEMA)
     forecasts = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
-    counts = {seed: _counts(task, "targets", seed) for seed in task.registration.seeds.targets}
+    counts = {seed: read_counts(task, "targets", seed) for seed in task.registration.seeds.targets}
     deviations = deviations_for(task.path.parent.parent / "deviations.yaml", task.registration)
     context = tables.ReportContext(task.registration, scores, identity, deviations)
     tables.write_tables(tables.TABLES, context, task.run / "tables")

@@ -135,3 +135,24 @@ def task(case: Case, rule: str, copy: Path, outputs: dict[str, Path]) -> Task:
         path.parent.mkdir(parents=True, exist_ok=True)
     wildcards = case.jobs[rule].wildcards if rule in case.jobs else {}
     return Task(rule, case.path, case.registration, copy, wildcards, [], outputs)
+
+
+def draw(registration: Any, path: Path, run: Path) -> None:
+    """Draw a run's figure into its folder, which is a copy."""
+    from halfulp.report import figures, mechanism_figures, writeback_figures  # matplotlib takes a second
+
+    here = Task("draw", path, registration, run, {}, [], {})
+    scores, identity = read_json(run / "scores.json"), read_json(run / "run.json")
+    if isinstance(registration, AuditRegistration):
+        seen = read_table(run / "forecasts.parquet", audit.FORECASTS).to_pandas()
+        counts = {seed: audit_rules.read_counts(here, "targets", seed) for seed in registration.seeds.targets}
+        figures.draw_curves(
+            tables.ReportContext(registration, scores, identity, []), seen, counts, run / "figures/curves"
+        )
+        return
+    context = tables.Context(registration, scores, identity, [])
+    if registration.study in catalogue.MECHANISMS:
+        parts = [mechanism_rules.read(here, part) for part in ("forecast", "measured")]
+        mechanism_figures.draw(context, [p.cells for p in parts], [p.metrics for p in parts], run)
+    else:
+        writeback_figures.draw(context, writeback_rules.read(here).tables, run)

@@ -1,0 +1,84 @@
+"""Two runs of the same registration side by side: which differences are within the tolerance, and which are not."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from halfulp.errors import InputError
+from halfulp.registration.digests import read_json, read_record, sha256_file
+from halfulp.registration.freeze import FROZEN_SCHEMA
+from halfulp.training.tables import file_contents
+
+#: Relative difference of a score that another machine's arithmetic may make. Counts are integers, and losses follow
+#: them, so that a run on the same kind of CPU is equal bit for bit; elsewhere training itself departs.
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that differs between two runs."""
+
+    what: str
+    first: Any
+    second: Any
+    within: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs side by side."""
+
+    #: Files of equal bytes, and of equal contents in other bytes.
+    equal_bytes: int
+    equal_contents: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def within(self) -> bool:
+        """Whether every difference is within the tolerance."""
+        return all(difference.within for difference in self.differences)
+
+
+def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparison:
+    """Compare two runs: tables of counts and forecasts by contents, scores by value, gates and verdicts by outcome.
+
+    Raises:
+        InputError: the runs are of different registrations.
+        IncompleteError: a record is missing.
+    """
+    frozen = [read_record(run / "frozen.json", FROZEN_SCHEMA) for run in (first, second)]
+    texts = [record["registration"] for record in frozen]
+    if texts[0] != texts[1]:
+        raise InputError(f"{second}: of {texts[1]['path']}, {first} is of {texts[0]['path']} or another text of it")
+    names = sorted({p.relative_to(run).as_posix() for run in (first, second) for p in run.rglob("*.parquet")})
+    same_bytes = same_contents = 0
+    differences: list[Difference] = []
+    for name in names:
+        a, b = first / name, second / name
+        if not a.is_file() or not b.is_file():
+            there, there_too = ("there" if path.is_file() else "missing" for path in (a, b))
+            differences.append(Difference(name, there, there_too, within=False))
+        elif sha256_file(a) == sha256_file(b):
+            same_bytes += 1
+        elif file_contents(a) == file_contents(b):
+            same_contents += 1
+        else:
+            differences.append(Difference(name, "contents", "other contents", within=False))
+    scores = [read_json(run / "scores.json") for run in (first, second)]
+    differences += _values("", scores[0], scores[1], tolerance)
+    return Comparison(same_bytes, same_contents, tuple(differences))
+
+
+def _values(where: str, a: Any, b: Any, tolerance: float) -> list[Difference]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        found = []
+        for key in sorted(a.keys() | b.keys()):
+            found += _values(f"{where}.{key}".lstrip("."), a.get(key), b.get(key), tolerance)
+        return found
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        return [d for i, (x, y) in enumerate(zip(a, b, strict=True)) for d in _values(f"{where}[{i}]", x, y, tolerance)]
+    if a == b and type(a) is type(b):
+        return []
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (a, b))
+    within = numbers and abs(a - b) <= tolerance * max(abs(a), abs(b))
+    return [Difference(f"scores.json: {where}", a, b, within)]
