@@ -123,7 +123,7 @@ def score(task: Task) -> None:
     )
     sealed = read_table(task.run / "forecasts.parquet", audit.FORECASTS).to_pandas()
     ranking = read_json(task.run / "ranking.json")
-    record = audit.score(task.registration, evidence, axes, sealed, ranking, counts)
+    record = audit.score(task.registration, evidence, axes, sealed, ranking, partial(read_counts, task))
     write_json(task.outputs["scores"], record)
 
 
