@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: A layer may import those after it and itself; the modules without a layer are for all.
 LAYERS = [
-    {"cli", "terminal", "__main__"},
+    {"cli", "cli_base", "cli_runs", "cli_verify", "terminal", "__main__"},
     {"verification"},
     {"studies"},
     {"report"},
