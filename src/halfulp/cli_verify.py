@@ -115,6 +115,33 @@ def compare(
 
 @app.command()
 @one_line
+def publish(
+    folder: RunFolder,
+    target: Annotated[Path, typer.Argument(help="Where to, e.g. results/published/desk/audit; must not be there yet.")],
+    project: ProjectOption = Path("."),
+) -> None:
+    """Verify a run and copy its evidence: no logs, no timings, no keys."""
+    determinism.pin()
+    import shutil
+
+    from halfulp.verification.case import Auditor
+    from halfulp.verification.folder import Folder
+    from halfulp.verification.verify import verify_run
+
+    if target.exists():
+        raise InputError(f"{target}: is there already; what was published is not overwritten")
+    found = verify_run(folder, Auditor(project))
+    if found.verdict != "verified":
+        raise InputError(f"{folder}: {found.verdict}; see `halfulp verify {folder}`")
+    files = Folder.scan(folder).files
+    for name, path in files.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)
+    typer.echo(f"{target}: {len(files)} files")
+
+
+@app.command()
+@one_line
 def export(folder: RunFolder, project: ProjectOption = Path(".")) -> None:
     """Describe a run for other tools: its gates as PRML manifests, its files as an RO-Crate with their digests."""
     from halfulp.verification.export import write_crate, write_manifests

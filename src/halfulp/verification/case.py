@@ -7,7 +7,7 @@ from typing import Any
 from securesystemslib.signer import SSlibKey
 
 from halfulp.errors import HalfulpError
-from halfulp.registration.digests import canonical_json, parse_json, sha256_file
+from halfulp.registration.digests import LARGEST_JSON, canonical_json, parse_json, read_json, sha256_bytes, sha256_file
 from halfulp.registration.receipts import Receipt
 from halfulp.training.tables import file_contents
 from halfulp.verification.expected import Jobs
@@ -59,8 +59,12 @@ class Case:
             HalfulpError: it is missing, not JSON, of another schema, or not in canonical form.
         """
         path = self.folder.files.get(name)
+        if name in self.folder.strange:
+            raise HalfulpError(f"{name}: {self.folder.strange[name]}")
         if path is None:
             raise MissingError(f"{name}: missing")
+        if path.stat().st_size > LARGEST_JSON:
+            raise HalfulpError(f"{name}: {path.stat().st_size} bytes, no record is larger than {LARGEST_JSON}")
         raw = path.read_bytes()
         content = parse_json(raw, name)
         if not isinstance(content, dict) or content.get("schema") != schema:
@@ -87,7 +91,7 @@ def how_it_differs(path: Path, receipt: Receipt, name: str) -> str:
                 return "bytes differ from its receipt, which has no digest of contents"
             same = file_contents(path) == stated
         elif path.suffix == ".json":
-            same = _as_written(path) == receipt.outputs[name]
+            same = sha256_bytes(canonical_json(read_json(path))) == receipt.outputs[name]
         else:
             same = False
     except (HalfulpError, OSError, ValueError) as error:
@@ -97,12 +101,6 @@ def how_it_differs(path: Path, receipt: Receipt, name: str) -> str:
         if same
         else "contents differ from its receipt"
     )
-
-
-def _as_written(path: Path) -> str:
-    import hashlib
-
-    return hashlib.sha256(canonical_json(parse_json(path.read_bytes(), path.name))).hexdigest()
 
 
 def source_digest(project: Path, name: str) -> str | None:

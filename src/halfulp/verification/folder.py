@@ -23,6 +23,8 @@ class Folder:
     files: dict[str, Path] = field(default_factory=dict)
     #: What should not be there: name → what it is.
     strange: dict[str, str] = field(default_factory=dict)
+    #: Top-level names that are there and are no evidence.
+    beside: set[str] = field(default_factory=set)
     _digests: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -38,7 +40,8 @@ class Folder:
     def _add(self, entry: "os.DirEntry[str]", waiting: list[Path]) -> None:
         path = Path(entry.path)
         name = path.relative_to(self.root).as_posix()
-        if name.split("/")[0] in (*BYPRODUCTS, *ADDED):
+        if name in (*BYPRODUCTS, *ADDED):
+            self.beside.add(name)
             return
         mode = entry.stat(follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):

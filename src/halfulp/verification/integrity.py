@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from halfulp.errors import FrozenError, HalfulpError
-from halfulp.registration.digests import sha256_file
+from halfulp.registration.digests import canonical_json, read_json, sha256_file
 from halfulp.registration.freeze import FROZEN_SCHEMA
 from halfulp.registration.receipts import ATTEMPTS_SCHEMA, RUN_SCHEMA, read_receipt, run_key
 from halfulp.registration.seals import SEAL_SCHEMA
@@ -103,6 +103,8 @@ def receipts(case: Case, found: Finding) -> None:
         except (HalfulpError, OSError) as error:
             found.tampered(f"{name}: can't be read as a receipt ({_reason(error)})")
             continue
+        if canonical_json(read_json(case.folder.files[name])) != case.folder.files[name].read_bytes():
+            found.tampered(f"{name}: not in canonical form: line endings, spaces or order changed")
         case.receipts[name.removeprefix("receipts/").removesuffix(".json")] = receipt
         if own is not None and own.keyid not in receipt.signers:
             found.tampered(f"{name}: is not signed by the key of its run")
@@ -153,6 +155,8 @@ def chain(case: Case, found: Finding) -> None:
             )
     if found.status == "ok":
         found.say(f"{len(case.receipts)} jobs and {len(written)} files, none missing, none extra; one run, one freeze")
+    if case.folder.beside:
+        found.say(f"no evidence, and not read: {', '.join(sorted(case.folder.beside))}")
 
 
 def _one_job(case: Case, found: Finding, name: str) -> None:
@@ -211,7 +215,8 @@ def _attempts(case: Case, found: Finding) -> None:
         elif len(attempts) > 1 and case.receipts[name].rule not in REMADE:
             found.say(f"{file}: begun {len(attempts)} times; the last attempt counts")
     for file in sorted(ledgers - {f"attempts/{name}.json" for name in case.receipts}):
-        found.tampered(f"{file}: is of no job that left a receipt")
+        wanted = file.removeprefix("attempts/").removesuffix(".json") in case.jobs
+        (found.incomplete if wanted else found.tampered)(f"{file}: is of a job that left no receipt")
 
 
 def order(case: Case, found: Finding) -> None:
@@ -247,7 +252,7 @@ def _seal(case: Case, found: Finding) -> None:
         found.incomplete(str(error)) if isinstance(error, MissingError) else found.tampered(str(error))
         return
     covered = {name: case.folder.digest(name) for name in ("frozen.json", *SEALED)}
-    if seal.get("sealed") != covered:
+    if not _agrees(seal.get("sealed"), covered):
         found.tampered("seal.json: does not cover the freeze and the forecasts as they lie there")
     outcomes = {
         file: case.folder.digest(file)
@@ -256,12 +261,20 @@ def _seal(case: Case, found: Finding) -> None:
         for file in job.writes
         if file.endswith("counts.parquet")
     }
-    if opened.get("sealed") != covered or opened.get("outcomes") != outcomes:
+    if not _agrees(opened.get("sealed"), covered) or not _agrees(opened.get("outcomes"), outcomes):
         found.tampered("opened.json: does not name the sealed files and the outcomes as they lie there")
     for name, job in case.jobs.items():
-        stated = case.receipts[name].inputs.get("seal.json") if name in case.receipts else None
-        if job.rule == "target" and stated != case.folder.digest("seal.json"):
+        if job.rule != "target" or name not in case.receipts:
+            continue
+        if case.receipts[name].inputs.get("seal.json") != case.folder.digest("seal.json"):
             found.tampered(f"receipts/{name}.json: its target did not read this seal")
+
+
+def _agrees(stated: object, found: dict[str, str | None]) -> bool:
+    """Say whether digests are stated for just these files, and are right for those that are there."""
+    if not isinstance(stated, dict) or stated.keys() != found.keys():
+        return False
+    return all(digest is None or stated[name] == digest for name, digest in found.items())
 
 
 def _reason(error: Exception) -> str:
