@@ -13,6 +13,7 @@ from halfulp.report.writeback_tables import rows_of
 
 Frames = dict[str, pd.DataFrame]
 Panel = Callable[[Any, Context, Frames], None]
+RUN_COLOURS = (*SEED_COLOURS, "#999999")
 STYLES = ("-", (0, (3, 1)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
 
@@ -39,7 +40,8 @@ def validation(axis: Any, context: Context, frames: Frames) -> None:
     """Plot mean validation loss by run; seeds share a colour, runs with another schedule have another line."""
     losses = frames["losses"]
     losses = losses[losses["split"] == "validation"]
-    _curves(axis, losses.rename(columns={"loss": "value"}))
+    _curves(axis, context, losses.rename(columns={"loss": "value"}))
+    _zoom(axis, losses["step"], losses["loss"])
     axis.set(xlabel="optimizer step", ylabel="validation loss (nats per token)")
     axis.legend(fontsize=6)
 
@@ -47,7 +49,7 @@ def validation(axis: Any, context: Context, frames: Frames) -> None:
 def erased(axis: Any, context: Context, frames: Frames) -> None:
     """Plot the erased fraction of all groups together through time."""
     counts = frames["counts"].groupby(["cell", "run", "step"], sort=False)[["erased", "moved"]].sum().reset_index()
-    _curves(axis, counts.assign(value=counts["erased"] / (counts["erased"] + counts["moved"])))
+    _curves(axis, context, counts.assign(value=counts["erased"] / (counts["erased"] + counts["moved"])))
     axis.set(xlabel="optimizer step", ylabel="erased fraction of proposed updates", ylim=(-0.02, 1.02))
     axis.legend(fontsize=6)
 
@@ -55,7 +57,7 @@ def erased(axis: Any, context: Context, frames: Frames) -> None:
 def moved(axis: Any, context: Context, frames: Frames) -> None:
     """Plot how many coordinates moved at each step."""
     counts = frames["counts"].groupby(["cell", "run", "step"], sort=False)["moved"].sum().reset_index()
-    _curves(axis, counts.rename(columns={"moved": "value"}))
+    _curves(axis, context, counts.rename(columns={"moved": "value"}))
     axis.set(xlabel="optimizer step", ylabel="coordinates moved", yscale="symlog")
     axis.legend(fontsize=6)
 
@@ -90,6 +92,7 @@ def replays(axis: Any, context: Context, frames: Frames) -> None:
     rows = rows_of(context, "results")
     for colour, policy in zip(SEED_COLOURS, ("nearest", "full_sr"), strict=False):
         axis.plot(rows["step"], rows[f"loss {policy}"], marker="o", ms=3, lw=0.8, color=colour, label=policy)
+    _zoom(axis, pd.concat([rows["step"]] * 2), pd.concat([rows["loss nearest"], rows["loss full_sr"]]))
     axis.set(xlabel="checkpoint (steps done)", ylabel="replayed validation loss (nats per token)")
     axis.legend(fontsize=6)
 
@@ -105,9 +108,17 @@ def _bars(axis: Any, x: list[float], rows: list[Any], names: tuple[str, str, str
     axis.errorbar(x, middle, yerr=[below, above], fmt="o", ms=3, lw=0.8, capsize=2, color=colour, label=label)
 
 
-def _curves(axis: Any, frame: pd.DataFrame) -> None:
+def _zoom(axis: Any, steps: "pd.Series[int]", losses: "pd.Series[float]") -> None:
+    """Leave out the loss at initialization, beside which all the others look alike."""
+    later = losses[steps > steps.min()]
+    if len(later) and later.notna().all():
+        margin = 0.05 * float(later.max() - later.min())
+        axis.set(xlim=(0, float(steps.max())), ylim=(float(later.min()) - margin, float(later.max()) + margin))
+
+
+def _curves(axis: Any, context: Context, frame: pd.DataFrame) -> None:
     """Draw one line for each cell and run: colours are those of runs, line styles those of the cells' first part."""
-    runs = list(dict.fromkeys(frame["run"]))
+    runs = [run for run in dict.fromkeys(rows_of(context, "runs")["run"]) if run != "fp32"]
     kinds = list(dict.fromkeys(str(cell).split(".")[0] if "." in str(cell) else "" for cell in frame["cell"]))
     labelled = set()
     for (cell, run), rows in frame.groupby(["cell", "run"], sort=False):
@@ -118,7 +129,7 @@ def _curves(axis: Any, frame: pd.DataFrame) -> None:
             some["step"],
             some["value"],
             lw=0.8,
-            color=(*SEED_COLOURS, "black", "#999999")[runs.index(run) % 8],
+            color="black" if run == "fp32" else RUN_COLOURS[runs.index(str(run)) % len(RUN_COLOURS)],
             ls=STYLES[kinds.index(kind) % len(STYLES)],
             label=None if label in labelled else label,
         )
