@@ -38,6 +38,7 @@ benchmarks: .venv/test
 	$(BIN)/pip install --quiet --no-deps --upgrade --target build/torchao torchao==0.18.0
 	PYTHONPATH=build/torchao $(BIN)/python benchmarks/rounding.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/verification.py
 
 .venv/run: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("halfulp needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else 0'
