@@ -19,7 +19,7 @@ audit all: .venv/run
 	@$(BIN)/halfulp show --scale $(SCALE) --study $@ --results $(RESULTS)
 
 test: lint
-	$(BIN)/pytest tests
+	$(BIN)/pytest tests -n $(CORES) --dist loadfile
 
 lint: .venv/test
 	$(BIN)/ruff check
@@ -32,7 +32,7 @@ unit: .venv/test
 	$(BIN)/pytest tests/unit
 
 smoke: .venv/test
-	$(BIN)/pytest tests/integration
+	$(BIN)/pytest tests/integration -n $(CORES) --dist loadfile
 
 benchmarks: .venv/test
 	$(BIN)/pip install --quiet --no-deps --upgrade --target build/torchao torchao==0.18.0

@@ -1,5 +1,6 @@
 """The smoke workflow, run once for all tests of this folder, and copies of the tree in which things go wrong."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -28,12 +29,16 @@ def snakemake(*arguments: str, results: Path, cwd: Path = ROOT) -> subprocess.Co
 
 @pytest.fixture(scope="session")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results folder of a whole smoke run on two cores."""
-    if "HALFULP_SMOKE_RESULTS" in os.environ:  # a smoke run that is there already, for work on the tests
-        return Path(os.environ["HALFULP_SMOKE_RESULTS"])
-    results = tmp_path_factory.mktemp("smoke")
-    done = halfulp("run", "--scale", "smoke", "--cores", "2", "--results", str(results))
-    assert done.returncode == 0, done.stderr
+    """Results folder of a whole smoke run on two cores; parallel workers share one."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    results, finished = shared / "smoke", shared / "smoke.finished"
+    with (shared / "smoke.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not finished.exists():
+            done = halfulp("run", "--scale", "smoke", "--cores", "2", "--results", str(results))
+            assert done.returncode == 0, done.stderr
+            finished.touch()
     return results
 
 
