@@ -220,7 +220,7 @@ def score(
         "study": registration.study,
         "scale": registration.scale,
         "scores": scores,
-        "claims": conclusion.claims,
+        "claims": {k: _finite(v) if isinstance(v, float) else v for k, v in conclusion.claims.items()},
         "comparisons": comparisons,
         "units": units,
         "totals": _totals(forecast, measured),

@@ -226,7 +226,7 @@ def score(study: WriteBackStudy, registration: WriteBackRegistration, outcomes: 
         "study": registration.study,
         "scale": registration.scale,
         "scores": scores,
-        "claims": found.claims,
+        "claims": _plain(found.claims),
         "results": _table(found.results),
         "cells": _table([{"cell": cell, **asdict(identity)} for cell, identity in outcomes.identities.items()]),
         "runs": _table(_runs(outcomes, registration.training.steps)),

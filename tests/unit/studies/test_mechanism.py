@@ -46,6 +46,17 @@ def made(kind: str, fractions: dict[str, list[float]], diverged: dict[str, str] 
     return evidence(tables)
 
 
+def test_a_claim_that_is_missing_is_null() -> None:
+    class Missing(Nothing):
+        @staticmethod
+        def conclude(*_: Any) -> Conclusion:
+            return Conclusion({}, {"difference": float("nan"), "steps": "none"})
+
+    some = {"a": [0.2, 0.6, 0.7]}
+    record = mechanism.score(Missing(), registration(grid), made(TRACE, some), made(MEASURED, some))  # type: ignore[arg-type]
+    assert record["claims"] == {"difference": None, "steps": "none"}
+
+
 def test_scores_of_hand_made_cells() -> None:
     r = registration(grid, crossing={"thresholds": [0.5], "window": 2, "unit": "cell"})
     forecast = made(TRACE, {"a": [0, 0, 1, 1], "b": [1, 1, 1, 1], "c": [0, 0, 0, 0], "d": [0, 0, 0, 0]})

@@ -11,8 +11,11 @@ import pytest
 
 from halfulp.errors import InputError
 from halfulp.registration.identity import Identity
-from halfulp.studies import catalogue, decoders, study1, study2, study3, writeback
+from halfulp.studies import catalogue, decoders, study1, study2, study3, writeback, writeback_rules
+from halfulp.studies.pilot import rehearse_write_back
+from halfulp.studies.tasks import Workspace
 from halfulp.studies.writeback import FP32, TABLES, Outcomes, WriteBackRegistration
+from halfulp.training import runner
 from halfulp.training.tables import make_table
 
 ROOT = Path(__file__).parents[3]
@@ -182,6 +185,15 @@ def test_study2_compares_the_policies_and_says_what_it_is_not() -> None:
     assert differing["value"].tolist() == [0.05] * 3
 
 
+def test_study2_with_a_diverged_run_is_invalid() -> None:
+    registered = registration("study2")
+    found = outcomes(registered, matched(registered, 3.0, 2.1, 2.19))
+    found.diverged["seed41", "e4m3.full_sr"] = "diverged at step 3"
+    record = judge(registered, found)
+    assert record["verdict"] == "invalid"
+    assert record["claims"]["ratio"] is None
+
+
 def test_study3_reports_the_last_checkpoint_from_the_replay_alone() -> None:
     registered = registration("study3")
     rows = [
@@ -233,3 +245,38 @@ def test_cells_differ_in_nothing_but_write_back() -> None:
         for runs in module.cells(registration(study)).values():
             assert len({(plan.seed, plan.training.model_dump_json()) for plan in runs.values()}) == 1
             assert len({plan.write_back for plan in runs.values()}) == len(runs)
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_a_cell_that_was_killed_and_resumed_has_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Study 3: two runs in packed INT3, one of them stochastic, with checkpoints; killed in the second."""
+    registered = registration("study3")
+    (cell,) = study3.cells(registered)
+    writeback_rules.train_into(registered, cell, tmp_path / "whole")
+    monkeypatch.setattr(runner, "CHECKPOINT_SECONDS", -1.0)
+
+    def kill(step: int, _: str) -> None:
+        if step == 31:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        writeback_rules.train_into(registered, cell, tmp_path / "killed", Workspace(kill, tmp_path / "resume"))
+    lines: list[str] = []
+    writeback_rules.train_into(
+        registered, cell, tmp_path / "killed", Workspace(lambda _, line: lines.append(line), tmp_path / "resume")
+    )
+    assert [line for line in lines if "resumed" in line and "step 20" in line]  # the first run is not repeated
+    assert [line for line in lines if "resumed" in line and "step 10" in line]
+    names = writeback_rules.cell_files(registered)
+    assert len(names) == 5 + 12
+    for name in names:
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+def test_a_rehearsal_needs_as_many_pilot_seeds_as_the_study_has() -> None:
+    few = registration("study2").model_copy(update={"pilot": (901, 902)})
+    with pytest.raises(InputError, match="pilot: 2 seeds; a rehearsal needs 3 or more"):
+        rehearse_write_back(few, 1)
