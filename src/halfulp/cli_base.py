@@ -1,5 +1,6 @@
 """What all commands share: the application, options, and errors in one line."""
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Annotated, ParamSpec, TypeVar
 import typer
 
 from halfulp.errors import HalfulpError
+
+#: What reading a folder that anybody may have filled can raise, past all checks.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +46,13 @@ def one_line(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(2) from None
         except OSError as error:
             typer.echo(f"halfulp: error: {error.filename}: {error.strerror}; give a path that can be used", err=True)
+            raise typer.Exit(2) from None
+        except UNREADABLE as error:
+            if os.environ.get("HALFULP_DEBUG"):
+                raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            message = f"a file holds what it should not ({reason}); `halfulp verify` says which, HALFULP_DEBUG=1 where"
+            typer.echo(f"halfulp: error: {message}", err=True)
             raise typer.Exit(2) from None
 
     return wrapped

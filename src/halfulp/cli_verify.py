@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,25 +26,38 @@ def verify(
 ) -> None:
     """Verify published runs without training anything: exit code 0 verified, 3 tampered, 4 incomplete, 2 usage."""
     determinism.pin()
-    from halfulp.verification.findings import EXIT, overall
-    from halfulp.verification.verify import find_runs, verify_run
+    from halfulp.verification.findings import EXIT, overall, printable
+    from halfulp.verification.survey import check_paper, survey
+    from halfulp.verification.verify import verify_run
 
     auditor = _auditor(project, key or [], expect, token, authority)
-    runs = find_runs(folder)
-    if len(runs) > 1 and (expect or token):
-        raise InputError(f"{folder}: holds {len(runs)} runs; --expect and --token are for one: give its folder")
+    found = survey(folder)
+    if len(found.runs) > 1 and (expect or token):
+        raise InputError(f"{folder}: holds {len(found.runs)} runs; --expect and --token are for one: give its folder")
     reports = []
-    for run in runs:
+    for run in found.runs:
         reports.append(verify_run(run, auditor))
         if not as_json:
             typer.echo("\n".join([*reports[-1].lines(), ""]))
-    verdict = overall(reports)
+    with tempfile.TemporaryDirectory(prefix="halfulp-verify-") as scratch:
+        wrong = check_paper(found, Path(scratch))
+    verdict = overall(reports, tampered=wrong, incomplete=found.problems)
+    not_proved = list(dict.fromkeys(line for report in reports for line in report.not_proved))
     if as_json:
-        content = {"schema": "halfulp.verification/1", "verdict": verdict, "exit_code": EXIT[verdict]}
-        typer.echo(json.dumps({**content, "runs": [report.as_record() for report in reports]}, indent=2))
+        content = {
+            "schema": "halfulp.verification/1",
+            "verdict": verdict,
+            "exit_code": EXIT[verdict],
+            "runs": [report.as_record() for report in reports],
+            "between": {"tampered": wrong, "incomplete": found.problems, "not_read": found.beside},
+        }
+        typer.echo(json.dumps(content, indent=2))
     else:
+        for word, lines in (("tampered", wrong), ("incomplete", found.problems), ("not read", found.beside)):
+            for line in lines:
+                typer.echo(f"{word}: {printable(line)}")
         typer.echo("not proved:")
-        for line in dict.fromkeys(line for report in reports for line in report.not_proved):
+        for line in not_proved:
             typer.echo(f"  - {line}")
         good = sum(report.verdict == "verified" for report in reports)
         typer.echo(f"verdict: {verdict} ({good} of {len(reports)} runs verified)")
@@ -58,7 +72,10 @@ def _auditor(project: Path, keys: list[Path], expect: str | None, token: Path | 
         raise InputError(f"{project}: has no preregistration folder; run this in the project, or give --project")
     if expect is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", expect):
         raise InputError(f"--expect {expect}: not a SHA-256; give 64 hexadecimal digits")
-    trusted = {path.name: load_public(path.read_text("utf-8"), str(path)) for path in keys}
+    for path in (token, authority):
+        if path is not None and not path.is_file():
+            raise InputError(f"{path}: no such file; give a token and the certificates of its authority")
+    trusted = {str(path): load_public(path.read_bytes(), str(path)) for path in keys}
     return Auditor(project, trusted, expect, token, authority)
 
 
@@ -122,22 +139,9 @@ def publish(
 ) -> None:
     """Verify a run and copy its evidence: no logs, no timings, no keys."""
     determinism.pin()
-    import shutil
+    from halfulp.verification.regenerate import publish as copy_run
 
-    from halfulp.verification.case import Auditor
-    from halfulp.verification.folder import Folder
-    from halfulp.verification.verify import verify_run
-
-    if target.exists():
-        raise InputError(f"{target}: is there already; what was published is not overwritten")
-    found = verify_run(folder, Auditor(project))
-    if found.verdict != "verified":
-        raise InputError(f"{folder}: {found.verdict}; see `halfulp verify {folder}`")
-    files = Folder.scan(folder).files
-    for name, path in files.items():
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target / name)
-    typer.echo(f"{target}: {len(files)} files")
+    typer.echo(f"{target}: {copy_run(folder, target, project)} files")
 
 
 @app.command()

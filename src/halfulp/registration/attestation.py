@@ -8,6 +8,7 @@ receipt carries its signature, too.
 Formats: https://github.com/in-toto/attestation/tree/main/spec/v1 and https://github.com/secure-systems-lab/dsse
 """
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,14 +86,14 @@ def public_pem(signer: CryptoSigner) -> str:
     return _pem(Ed25519PublicKey.from_public_bytes(bytes.fromhex(signer.public_key.keyval["public"])))
 
 
-def load_public(pem: str, origin: str) -> SSlibKey:
+def load_public(pem: str | bytes, origin: str) -> SSlibKey:
     """Read a public key from PEM; ``origin`` names it in errors.
 
     Raises:
         InputError: it is not an Ed25519 public key in PEM.
     """
     try:
-        key = serialization.load_pem_public_key(pem.encode())
+        key = serialization.load_pem_public_key(pem.encode() if isinstance(pem, str) else pem)
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{origin}: not a public key in PEM; give a file that `halfulp keygen` wrote") from error
     if not isinstance(key, Ed25519PublicKey):
@@ -140,7 +141,9 @@ def read_statement(path: Path, keys: list[SSlibKey]) -> Attestation:
     """
     content = read_json(path)
     try:
-        envelope = Envelope.from_dict(content)
+        envelope = Envelope.from_dict(json.loads(json.dumps(content)))
+        if envelope.to_dict() != content:
+            raise ValueError("it holds more than payload, payloadType and signatures with keyid and sig")
         if envelope.payload_type != PAYLOAD:
             raise ValueError(f"payload type {envelope.payload_type!r}")
         statement = parse_json(envelope.payload, str(path))

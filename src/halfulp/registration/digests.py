@@ -10,7 +10,7 @@ from typing import Any
 from halfulp.errors import IncompleteError, InputError
 
 #: No record of this project comes near this size, in bytes.
-LARGEST_JSON = 64 << 20
+LARGEST_JSON = 8 << 20
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -67,7 +67,9 @@ def read_json(path: Path) -> Any:
 def parse_json(text: bytes, origin: str) -> Any:
     """Parse JSON as :func:`read_json` does; ``origin`` names it in errors."""
     try:
-        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+        content = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+        canonical_json(content)  # it can also be written: no infinity by overflow, no lone surrogate
+        return content
     except (ValueError, RecursionError) as error:
         raise InputError(f"{origin}: not JSON ({error}); restore it or start a new results folder") from error
 

@@ -35,8 +35,8 @@ def process_identity(run: Path, rule: str, wildcards: dict[str, str], files: lis
         return Identity(False, f"the run is {'a replication' if label == 'replication' else label}, not registered")
     try:
         reason = _fault(run, rule, wildcards, files)
-    except HalfulpError as error:
-        reason = str(error)
+    except (HalfulpError, KeyError, TypeError, IndexError, AttributeError) as error:
+        reason = str(error) if isinstance(error, HalfulpError) else f"its records can't be read ({error!r})"
     return Identity(reason is None, reason or "written by the workflow in this registered run")
 
 
@@ -78,7 +78,8 @@ def _stale(run: Path, name: str, receipt: Receipt) -> str | None:
     ledger = run / "attempts" / f"{name}.json"
     if not ledger.is_file():
         return "the workflow has no attempt at it on record"
-    if receipt.job.get("id") != read_record(ledger, ATTEMPTS_SCHEMA)["attempts"][-1]["id"]:
+    ids = [entry["id"] for entry in read_record(ledger, ATTEMPTS_SCHEMA)["attempts"]]
+    if ids != [*receipt.job.get("earlier", ids[:-1]), receipt.job["id"]]:
         return "its receipt is of an earlier attempt, or of none on record"
     return None
 
@@ -88,8 +89,8 @@ def _differing(run: Path, files: list[Path], receipt: Receipt) -> str | None:
     if set(receipt.outputs) != set(expected):
         return "its receipt lists other files than the job writes"
     for name, path in sorted(expected.items()):
-        if not path.is_file():
-            return f"{name} is missing"
+        if not path.is_file() or path.is_symlink():
+            return f"{name} is {'a link' if path.is_symlink() else 'missing'}"
         if sha256_file(path) != receipt.outputs[name]:
             return f"{name} differs from its receipt"
     return None

@@ -3,7 +3,7 @@
 import os
 import socket
 import uuid
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -52,9 +52,11 @@ class Receipt:
     finished: str
     #: Keys, of those given, that signed it; the run's own is among them unless it is a plain one.
     signers: frozenset[str] = field(default=frozenset(), compare=False)
+    #: Keys that its envelope names.
+    named: frozenset[str] = field(default=frozenset(), compare=False)
 
 
-_STATED = [f.name for f in fields(Receipt) if f.name not in ("outputs", "signers")]
+_STATED = [f.name for f in fields(Receipt) if f.name not in ("outputs", "signers", "named")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +67,9 @@ class Job:
     wildcards: dict[str, str]
     #: The run's folder.
     run: Path
-    #: Identity of this attempt, and when it began.
+    #: Identity of this attempt, those of the attempts before it, and when it began.
     attempt: str
+    earlier: tuple[str, ...]
     started: datetime
 
     @property
@@ -106,9 +109,10 @@ def run_key(run: Path) -> SSlibKey | None:
 
 def begin(rule: str, wildcards: dict[str, str], run: Path) -> Job:
     """Begin an attempt at a job, and note it in the run's ledger of attempts."""
-    job = Job(rule=rule, wildcards=wildcards, run=run, attempt=str(uuid.uuid4()), started=now())
-    path = home(run) / "attempts" / f"{job.name}.json"
+    path = home(run) / "attempts" / f"{job_name(rule, wildcards)}.json"
     before = read_record(path, ATTEMPTS_SCHEMA)["attempts"] if path.exists() else []
+    earlier = tuple(entry["id"] for entry in before)
+    job = Job(rule=rule, wildcards=wildcards, run=run, attempt=str(uuid.uuid4()), earlier=earlier, started=now())
     entry = {"id": job.attempt, "host": socket.gethostname(), "started": job.started.isoformat()}
     write_json(path, {"schema": ATTEMPTS_SCHEMA, "attempts": [*before, entry]})
     return job
@@ -144,6 +148,7 @@ def write_receipt(path: Path, job: Job, *, inputs: list[Path], outputs: list[Pat
         environment=environment(),
         job={
             "id": job.attempt,
+            "earlier": list(job.earlier),
             "host": socket.gethostname(),
             "process": os.getpid(),
             "scheduler": os.environ.get("SLURM_JOB_ID"),
@@ -167,7 +172,7 @@ def read_receipt(path: Path, keys: list[SSlibKey]) -> Receipt:
     """
     content = read_json(path)
     if isinstance(content, dict) and content.get("schema") == PLAIN:
-        return _receipt(path, {"contents": {}, **content}, content.get("outputs"), frozenset())
+        return _receipt(path, {"contents": {}, **content}, content.get("outputs"))
     read = attestation.read_statement(path, keys)
     try:
         if read.statement["predicateType"] != RECEIPT:
@@ -177,14 +182,31 @@ def read_receipt(path: Path, keys: list[SSlibKey]) -> Receipt:
             raise InputError(f"{path}: lists an output twice; restore it")
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: not a receipt: {error} is missing; restore it") from error
-    return _receipt(path, read.statement.get("predicate"), outputs, read.signers)
+    receipt = _receipt(path, read.statement.get("predicate"), outputs)
+    return replace(receipt, signers=read.signers, named=read.named)
 
 
-def _receipt(path: Path, stated: Any, outputs: Any, signers: frozenset[str]) -> Receipt:
+def _receipt(path: Path, stated: Any, outputs: Any) -> Receipt:
     missing = [name for name in _STATED if not isinstance(stated, dict) or name not in stated]
-    if missing or not all(isinstance(part, dict) for part in (outputs, stated["inputs"], stated["wildcards"])):
-        raise InputError(f"{path}: not a receipt: {missing[0] if missing else 'a list'} is missing; restore it")
-    return Receipt(**{name: stated[name] for name in _STATED}, outputs=outputs, signers=signers)
+    if missing:
+        raise InputError(f"{path}: not a receipt: {missing[0]} is missing; restore it")
+    receipt = Receipt(**{name: stated[name] for name in _STATED}, outputs=outputs)
+    texts = (receipt.wildcards, receipt.inputs, receipt.outputs, receipt.contents)
+    sound = all(isinstance(part, dict) and all(isinstance(v, str) for v in (*part, *part.values())) for part in texts)
+    if not sound or not isinstance(receipt.job, dict) or not isinstance(receipt.job.get("id"), str):
+        raise InputError(f"{path}: not a receipt: a field is not of its type; restore it")
+    for moment in (receipt.started, receipt.finished):
+        if not isinstance(moment, str) or _moment(moment) is None:
+            raise InputError(f"{path}: not a receipt: {moment!r} is not a time with its zone; restore it")
+    return receipt
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 def check_receipts(run: Path, inputs: list[Path]) -> None:

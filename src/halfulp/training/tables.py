@@ -49,6 +49,10 @@ LOSSES = pa.schema(
 VALIDATION = pa.schema([("step", pa.int64()), ("block", pa.int64()), ("loss", pa.float64())])
 
 
+#: No table of this project comes near this number of cells; a file of a few bytes may claim to hold more.
+MOST_CELLS = 50_000_000
+
+
 def make_table(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     """Build a table of ``schema`` from rows in its column order."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
@@ -88,7 +92,14 @@ def file_contents(path: Path) -> str:
     Raises:
         InputError: the file is not Parquet.
     """
-    return content_digest(_read(path))
+    try:
+        with path.open("rb") as file:
+            metadata = pq.read_metadata(file)
+        if metadata.num_rows * metadata.num_columns > MOST_CELLS:
+            raise InputError(f"{path}: {metadata.num_rows} rows, no table of a run has nearly as many; restore it")
+        return content_digest(_read(path))
+    except (pa.ArrowException, TypeError, ValueError, OSError) as error:
+        raise InputError(f"{path}: not a table of this project ({str(error).splitlines()[0]}); restore it") from error
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:

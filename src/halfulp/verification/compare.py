@@ -8,6 +8,7 @@ from halfulp.errors import InputError
 from halfulp.registration.digests import read_json, read_record, sha256_file
 from halfulp.registration.freeze import FROZEN_SCHEMA
 from halfulp.training.tables import file_contents
+from halfulp.verification.folder import Folder
 
 #: Relative difference of a score that another machine's arithmetic may make. Counts are integers, and losses follow
 #: them, so that a run on the same kind of CPU is equal bit for bit; elsewhere training itself departs.
@@ -47,16 +48,17 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparis
         IncompleteError: a record is missing.
     """
     frozen = [read_record(run / "frozen.json", FROZEN_SCHEMA) for run in (first, second)]
-    texts = [record["registration"] for record in frozen]
-    if texts[0] != texts[1]:
-        raise InputError(f"{second}: of {texts[1]['path']}, {first} is of {texts[0]['path']} or another text of it")
-    names = sorted({p.relative_to(run).as_posix() for run in (first, second) for p in run.rglob("*.parquet")})
+    texts = [record.get("registration") for record in frozen]
+    if texts[0] != texts[1] or texts[0] is None:
+        raise InputError(f"{second}: of {texts[1]}, but {first} is of {texts[0]}; give two runs of one registration")
+    folders = [Folder(run).scan() for run in (first, second)]
+    names = sorted({name for folder in folders for name in folder.files if name.endswith(".parquet")})
     same_bytes = same_contents = 0
     differences: list[Difference] = []
     for name in names:
         a, b = first / name, second / name
-        if not a.is_file() or not b.is_file():
-            there, there_too = ("there" if path.is_file() else "missing" for path in (a, b))
+        if any(name not in folder.files for folder in folders):
+            there, there_too = ("there" if name in folder.files else "missing" for folder in folders)
             differences.append(Difference(name, there, there_too, within=False))
         elif sha256_file(a) == sha256_file(b):
             same_bytes += 1
@@ -65,6 +67,9 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparis
         else:
             differences.append(Difference(name, "contents", "other contents", within=False))
     scores = [read_json(run / "scores.json") for run in (first, second)]
+    for run, record in zip((first, second), scores, strict=True):
+        if not isinstance(record, dict):
+            raise InputError(f"{run / 'scores.json'}: not a record of scores; restore it")
     differences += _values("", scores[0], scores[1], tolerance)
     return Comparison(same_bytes, same_contents, tuple(differences))
 

@@ -3,6 +3,7 @@
 PRML 0.1: https://spec.falsify.dev (Pre-Registered ML Manifest). RO-Crate: https://w3id.org/ro/crate
 """
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,9 @@ from typing import Any
 import yaml
 from rocrate.rocrate import ROCrate
 
-from halfulp.registration.digests import read_json, read_record, sha256_bytes
-from halfulp.registration.freeze import FROZEN_SCHEMA
-from halfulp.registration.receipts import RUN_SCHEMA
-from halfulp.studies import catalogue
-from halfulp.verification.folder import Folder
+from halfulp.errors import InputError
+from halfulp.registration.digests import read_json, sha256_bytes
+from halfulp.verification.regenerate import untampered
 
 FORMATS = {
     ".json": "application/json",
@@ -35,13 +34,13 @@ def write_manifests(run: Path, project: Path) -> list[Path]:
     Returns:
         The manifests, in the order of the gates.
     """
-    frozen, identity = read_record(run / "frozen.json", FROZEN_SCHEMA), read_record(run / "run.json", RUN_SCHEMA)
-    registration = catalogue.load(project / frozen["registration"]["path"])
-    (run / "prml").mkdir(exist_ok=True)
+    case = untampered(run, project)
+    target = _own(run / "prml")
+    target.mkdir(exist_ok=True)
     written = []
-    for gate in frozen["gates"]:
-        manifest = _manifest(gate, frozen, identity, registration)
-        path = run / "prml" / f"{gate['name']}.prml.yaml"
+    for gate in case.registration.gates:
+        manifest = _manifest(gate.model_dump(), case.frozen, case.identity, case.registration)
+        path = _own(target / f"{re.sub('[^A-Za-z0-9_-]', '_', gate.name)}.prml.yaml")
         path.write_text(yaml.safe_dump(manifest, sort_keys=True, allow_unicode=True), "utf-8")
         written.append(path)
     return written
@@ -84,20 +83,26 @@ def _claim_id(created: datetime, name: str) -> str:
 
 def write_crate(run: Path, project: Path) -> Path:
     """Write ``ro-crate-metadata.json``: every file of the run with its size, its format and its SHA-256."""
-    frozen, identity = read_record(run / "frozen.json", FROZEN_SCHEMA), read_record(run / "run.json", RUN_SCHEMA)
-    registration, scores = catalogue.load(project / frozen["registration"]["path"]), read_json(run / "scores.json")
+    case, target = untampered(run, project), _own(run / "ro-crate-metadata.json")
+    label, registered = case.identity["label"], case.frozen["registration"]["path"]
     crate = ROCrate()
-    crate.name = registration.title
-    crate.description = f"{identity['label']} run of {frozen['registration']['path']}; verdict: {scores['verdict']}"
-    crate.datePublished = datetime.fromisoformat(identity["created"])
+    crate.name = case.registration.title
+    crate.description = f"{label} run of {registered}; verdict: {read_json(run / 'scores.json')['verdict']}"
+    crate.datePublished = datetime.fromisoformat(case.identity["created"])
     crate.license = "MIT"
-    folder = Folder.scan(run)
-    for name, path in sorted(folder.files.items()):
+    for name, path in sorted(case.folder.files.items()):
         properties = {
             "contentSize": str(path.stat().st_size),
             "encodingFormat": FORMATS.get(path.suffix, "application/octet-stream"),
-            "sha256": folder.digest(name),
+            "sha256": case.folder.digest(name),
         }
         crate.add_file(str(path), dest_path=name, properties=properties)
     crate.metadata.write(run)
-    return run / "ro-crate-metadata.json"
+    return target
+
+
+def _own(path: Path) -> Path:
+    """Refuse to write through a link."""
+    if path.is_symlink():
+        raise InputError(f"{path}: a symbolic link; remove it")
+    return path

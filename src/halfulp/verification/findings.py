@@ -22,12 +22,19 @@ NOT_PROVED = (
     "that an author did not run everything several times and freeze anew before publishing the run that pleased "
     "(an independently kept digest, --expect, or a timestamp, --token, dates a freeze)",
     "that the clocks of the machines were right, on which the order within a run rests",
+    "that the figures are those of the scores; they are not drawn again here (halfulp report draws them)",
     "that the training jobs computed what their code says; rerun a registration and compare (halfulp compare)",
 )
 UNSIGNED = (
     "who ran this: no receipt is signed by a key that you named (--key), and in such a folder a chain that was "
-    "recomputed as a whole, with a new run key, can't be told from the first"
+    "recomputed as a whole, with a new run key, can't be told from the first (where receipts are plain, not even a "
+    "last link that was recomputed alone)"
 )
+
+
+def printable(text: str) -> str:
+    """Return text in which nothing can pass for another line, nor fail to be printed: file names come from anybody."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 @dataclass
@@ -41,18 +48,18 @@ class Finding:
 
     def say(self, message: str) -> None:
         """Add what was proved."""
-        self.messages.append(message)
+        self.messages.append(printable(message))
 
     def tampered(self, message: str) -> None:
         """Add something that contradicts the record."""
         self.status = "tampered"
-        self.messages.append(message)
+        self.messages.append(printable(message))
 
     def incomplete(self, message: str) -> None:
         """Add something that is missing, so that the step can't be decided."""
         if self.status != "tampered":
             self.status = "incomplete"
-        self.messages.append(message)
+        self.messages.append(printable(message))
 
 
 @dataclass(frozen=True)
@@ -86,16 +93,16 @@ class Report:
 
     def lines(self) -> list[str]:
         """Return the report as text."""
-        text = [f"run: {self.folder}"]
+        text = [f"run: {printable(self.folder)}"]
         for found in self.steps:
             text.append(f"{found.step}. {found.status:<11} {TITLES[found.step]}")
             text += [f"     {message}" for message in found.messages]
         return text
 
 
-def overall(reports: list[Report]) -> Verdict:
-    """Return the worst verdict; no run at all is ``incomplete``."""
+def overall(reports: list[Report], *, tampered: list[str], incomplete: list[str]) -> Verdict:
+    """Return the worst verdict, of the runs and of what lies between them; no run at all is ``incomplete``."""
     verdicts = {report.verdict for report in reports}
-    if "tampered" in verdicts:
+    if "tampered" in verdicts or tampered:
         return "tampered"
-    return "verified" if verdicts == {"verified"} else "incomplete"
+    return "verified" if verdicts == {"verified"} and not incomplete else "incomplete"

@@ -14,6 +14,10 @@ BYPRODUCTS = ("logs", "benchmarks", "progress", "checkpoints", ".vault", ".run-k
 ADDED = ("frozen.tsr", "ro-crate-metadata.json", "prml")
 
 
+#: No file of a run comes near this size, in bytes.
+LARGEST = 1 << 30
+
+
 @dataclass
 class Folder:
     """The regular files under a folder, and what else lies there."""
@@ -27,15 +31,13 @@ class Folder:
     beside: set[str] = field(default_factory=set)
     _digests: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def scan(cls, root: Path) -> "Folder":
-        """List a folder, without following links."""
-        folder = cls(root)
-        waiting = [root]
+    def scan(self) -> "Folder":
+        """List the folder, without following links; return it."""
+        waiting = [self.root]
         while waiting:
             for entry in sorted(os.scandir(waiting.pop()), key=lambda e: e.name):
-                folder._add(entry, waiting)
-        return folder
+                self._add(entry, waiting)
+        return self
 
     def _add(self, entry: "os.DirEntry[str]", waiting: list[Path]) -> None:
         path = Path(entry.path)
@@ -46,6 +48,8 @@ class Folder:
         mode = entry.stat(follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
             waiting.append(path)
+        elif stat.S_ISREG(mode) and entry.stat(follow_symlinks=False).st_size > LARGEST:
+            self.strange[name] = f"larger than {LARGEST} bytes, as no file of a run is"
         elif stat.S_ISREG(mode):
             self.files[name] = path
         else:

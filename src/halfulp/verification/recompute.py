@@ -48,9 +48,7 @@ def forecasts(case: Case, found: Finding, copy: Path) -> None:
 
 def scores(case: Case, found: Finding, copy: Path) -> None:
     """Step 7: scores, gates and verdict follow from the counts."""
-    rule = {AuditRegistration: "score"}.get(type(case.registration))
-    if rule is None:
-        rule = "judge" if case.registration.study in catalogue.MECHANISMS else "conclude"
+    rule = scoring_rule(case.registration)
     new = {"scores": copy / "new" / "scores.json"}
     (audit_rules.RULES | mechanism_rules.RULES | writeback_rules.RULES)[rule](task(case, rule, copy, new))
     old, again = read_json(copy / "scores.json"), read_json(new["scores"])
@@ -66,6 +64,13 @@ def scores(case: Case, found: Finding, copy: Path) -> None:
     else:
         outcomes = ", ".join(f"{gate['name']} {gate['outcome']}" for gate in again["gates"])
         found.say(f"scores.json: recomputed from the counts; verdict {again['verdict']} ({outcomes})")
+
+
+def scoring_rule(registration: Any) -> str:
+    """Return the rule that makes a study's scores."""
+    if isinstance(registration, AuditRegistration):
+        return "score"
+    return "judge" if registration.study in catalogue.MECHANISMS else "conclude"
 
 
 def differing(old: Any, again: Any, where: str = "") -> str:

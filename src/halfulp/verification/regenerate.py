@@ -6,15 +6,27 @@ from pathlib import Path
 
 from halfulp.errors import InputError
 from halfulp.registration.deviations import deviations_for
-from halfulp.registration.digests import read_json, read_record
-from halfulp.registration.freeze import FROZEN_SCHEMA
-from halfulp.studies import audit_rules, catalogue, mechanism_rules, writeback_rules
-from halfulp.studies.audit_registration import AuditRegistration
+from halfulp.registration.digests import read_json
+from halfulp.studies import audit_rules, mechanism_rules, writeback_rules
 from halfulp.studies.tasks import Task
 from halfulp.verification import recompute
+from halfulp.verification.case import Auditor, Case
+from halfulp.verification.verify import check_integrity, copy_evidence
 
-#: What a copy for recomputing leaves behind.
-_LEFT = shutil.ignore_patterns("logs", "benchmarks", "progress", "checkpoints", ".vault", ".run-key.pem")
+
+def untampered(run: Path, project: Path) -> Case:
+    """Return a run whose files are what its records say; what is missing is not held against it.
+
+    Raises:
+        InputError: it was tampered with, or its registration is not at hand.
+    """
+    case, found = check_integrity(run, Auditor(project))
+    worst = next((step for step in found if step.status == "tampered"), None)
+    if worst is None and case.registration is None:
+        worst = found[0]
+    if worst is not None:
+        raise InputError(f"{run}: {worst.status} ({worst.messages[-1]}); see `halfulp verify {run}`")
+    return case
 
 
 def regenerate(run: Path, out: Path, project: Path, *, figures: bool) -> list[Path]:
@@ -30,34 +42,43 @@ def regenerate(run: Path, out: Path, project: Path, *, figures: bool) -> list[Pa
         The files that were written.
 
     Raises:
-        InputError: the output is the run's own folder, or the registration is not at hand.
+        InputError: the output is the run's own folder, or the run was tampered with.
         IncompleteError: a file is missing.
     """
     if out.resolve().is_relative_to(run.resolve()):
         raise InputError(f"{out}: lies in the run's own folder; give another --output")
-    frozen = read_record(run / "frozen.json", FROZEN_SCHEMA)
-    path = project / frozen["registration"]["path"]
-    registration = catalogue.load(path)
+    case = untampered(run, project)
     with tempfile.TemporaryDirectory(prefix="halfulp-tables-") as scratch:
-        copy = Path(scratch, run.resolve().name)
-        shutil.copytree(run, copy, ignore=_LEFT, symlinks=True)
+        copy = copy_evidence(case, Path(scratch))
         rules = audit_rules.RULES | mechanism_rules.RULES | writeback_rules.RULES
-        if isinstance(registration, AuditRegistration):
-            score = "score"
-        elif registration.study in catalogue.MECHANISMS:
-            score = "judge"
-        else:
-            score = "conclude"
-        rules[score](Task(score, path, registration, copy, {}, [], {"scores": copy / "scores.json"}))
-        deviations = deviations_for(project / "preregistration" / "deviations.yaml", registration)
-        written = recompute.write_tables(registration, copy, out, deviations, project)
+        rule = recompute.scoring_rule(case.registration)
+        rules[rule](Task(rule, case.path, case.registration, copy, {}, [], {"scores": copy / "scores.json"}))
+        deviations = deviations_for(project / "preregistration" / "deviations.yaml", case.registration)
+        written = recompute.write_tables(case.registration, copy, out, deviations, project)
         if figures:
             shutil.rmtree(copy / "figures", ignore_errors=True)
-            recompute.draw(registration, path, copy)
+            recompute.draw(case.registration, case.path, copy)
             (out / "figures").mkdir(parents=True, exist_ok=True)
             for figure in sorted((copy / "figures").iterdir()):
                 written.append(Path(shutil.copy(figure, out / "figures")))
     return written
+
+
+def publish(run: Path, target: Path, project: Path) -> int:
+    """Copy a run's evidence, without logs, timings and keys, to a folder that is not there yet; return the files.
+
+    Raises:
+        InputError: the target is there already or lies in the run, or the run was tampered with.
+    """
+    if target.exists() or target.is_symlink():
+        raise InputError(f"{target}: is there already; what was published is not overwritten")
+    if target.resolve().is_relative_to(run.resolve()):
+        raise InputError(f"{target}: lies in the run's own folder; give another")
+    case = untampered(run, project)
+    for name, path in case.folder.files.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name, follow_symlinks=False)
+    return len(case.folder.files)
 
 
 def page(run: Path, out: Path, files: list[Path]) -> Path:

@@ -5,8 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from halfulp.errors import HalfulpError, InputError
-from halfulp.verification import integrity, recompute
+from halfulp.verification import chain, integrity, recompute
 from halfulp.verification.case import Auditor, Case
 from halfulp.verification.findings import NOT_PROVED, UNSIGNED, Finding, Report
 from halfulp.verification.folder import Folder
@@ -14,36 +13,32 @@ from halfulp.verification.folder import Folder
 INTEGRITY: tuple[Callable[[Case, Finding], None], ...] = (
     integrity.freeze,
     integrity.sources,
-    integrity.receipts,
-    integrity.chain,
-    integrity.order,
+    chain.receipts,
+    chain.chain,
+    chain.order,
 )
 RECOMPUTED: tuple[Callable[[Case, Finding, Path], None], ...] = (
     recompute.forecasts,
     recompute.scores,
     recompute.printed,
 )
-#: A folder with one of these is that of a run, whole or not.
-MARKS = ("frozen.json", "run.json", "scores.json", "receipts")
+#: Steps that make sense without a registration.
+WITHOUT_REGISTRATION = (1, 3, 4)
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """Return the folders of runs in a folder, itself included; links are not followed.
-
-    Raises:
-        InputError: there is no such folder, or it holds no run.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give a run's folder, or one that holds some")
-    candidates = [folder, *(p for p in sorted(folder.rglob("*")) if p.is_dir() and not p.is_symlink())]
-    runs: list[Path] = []
-    for path in candidates:
-        inside = any(path.is_relative_to(run) for run in runs)
-        if not inside and any((path / mark).exists() or (path / mark).is_symlink() for mark in MARKS):
-            runs.append(path)
-    if not runs:
-        raise InputError(f"{folder}: holds no run; give a run's folder, e.g. results/published/desk/audit-2")
-    return runs
+def check_integrity(folder: Path, auditor: Auditor) -> tuple[Case, list[Finding]]:
+    """Take the first five steps, which look at digests, signatures and times, and compute no score."""
+    case, found = Case(Folder(folder), auditor), []
+    for number, step in enumerate(INTEGRITY, 1):
+        finding = Finding(number)
+        if number == 1:
+            _guarded(finding, case.folder.scan)
+        if number > 1 and case.registration is None and number not in WITHOUT_REGISTRATION:
+            finding.status = "not reached"
+        elif finding.status == "ok":
+            _guarded(finding, lambda step=step, finding=finding: step(case, finding))  # type: ignore[misc]
+        found.append(finding)
+    return case, found
 
 
 def verify_run(folder: Path, auditor: Auditor) -> Report:
@@ -51,32 +46,37 @@ def verify_run(folder: Path, auditor: Auditor) -> Report:
 
     Scores are only recomputed from files that are what their receipts say: steps 6 to 8 are not reached otherwise.
     """
-    case = Case(Folder.scan(folder), auditor)
-    found = []
-    for number, step in enumerate(INTEGRITY, 1):
-        finding = Finding(number)
-        if number > 1 and case.registration is None:
-            finding.status = "not reached"
-        else:
-            step(case, finding)
-        found.append(finding)
+    case, found = check_integrity(folder, auditor)
     sound = all(finding.status == "ok" for finding in found)
     found += _recomputed(case) if sound else [Finding(n, "not reached") for n in (6, 7, 8)]
     return Report(str(folder), tuple(found), NOT_PROVED if case.signed else (UNSIGNED, *NOT_PROVED))
 
 
+def copy_evidence(case: Case, scratch: Path) -> Path:
+    """Copy a run's evidence, under its registration's name, whatever its own folder is called; return the copy."""
+    copy = scratch / case.name
+    for name, path in case.folder.files.items():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy / name, follow_symlinks=False)
+    return copy
+
+
 def _recomputed(case: Case) -> list[Finding]:
     findings = []
     with tempfile.TemporaryDirectory(prefix="halfulp-verify-") as scratch:
-        copy = Path(scratch, case.folder.root.resolve().name)
-        for name, path in case.folder.files.items():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy / name, follow_symlinks=False)
+        copy = copy_evidence(case, Path(scratch))
         for number, step in enumerate(RECOMPUTED, len(INTEGRITY) + 1):
             finding = Finding(number)
-            try:
-                step(case, finding, copy)
-            except (HalfulpError, ValueError, KeyError, TypeError, AttributeError) as error:
-                finding.tampered(f"can't be recomputed from what lies there: {type(error).__name__}: {error}")
+            _guarded(finding, lambda step=step, finding=finding: step(case, finding, copy))  # type: ignore[misc]
             findings.append(finding)
     return findings
+
+
+def _guarded(finding: Finding, step: Callable[[], object]) -> None:
+    """Take a step; whatever goes wrong in it is a finding, since the folder may hold anything."""
+    try:
+        step()
+    except PermissionError as error:
+        finding.incomplete(f"{error.filename}: can't be read ({error.strerror})")
+    except Exception as error:
+        finding.tampered(f"can't be checked: {type(error).__name__}: {error}")

@@ -45,5 +45,5 @@ def test_any_change_of_contents_is_seen(other: pa.Table) -> None:
 
 def test_what_is_not_parquet_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1 not really PAR1")
-    with pytest.raises(InputError, match="not a readable Parquet file"):
+    with pytest.raises(InputError, match="not a table of this project"):
         file_contents(tmp_path / "x.parquet")

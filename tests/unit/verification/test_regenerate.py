@@ -98,5 +98,5 @@ def test_other_verdicts_missing_tables_and_other_counts_are_beyond(tmp_path: Pat
 
 
 def test_runs_of_other_registrations_are_not_compared() -> None:
-    with pytest.raises(InputError, match="or another text of it"):
+    with pytest.raises(InputError, match="give two runs of one registration"):
         compare(PUBLISHED / "grid", PUBLISHED / "features")
