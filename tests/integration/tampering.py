@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from halfulp.registration import attestation
 from halfulp.registration.digests import canonical_json
 from halfulp.registration.receipts import RECEIPT, key_path
 
-Damage = Callable[[Path], None]
+Damage = Callable[[Path], object]
 #: One file of every kind; receipts and tables are taken one by one below.
 KINDS = (
     "frozen.json",
@@ -118,6 +120,7 @@ def cases(other: Path) -> Iterator[Case]:
                 f"changed data in {file}", changed_data(file), "tampered", file, "contents differ from its receipt"
             )
             yield Case(f"a pickle for {file}", on(file, lambda _: pickle.dumps(Trap())), "tampered", file)
+    yield from hostile()
     yield from extra_files()
     yield from links()
     yield from edited_receipts()
@@ -171,6 +174,94 @@ def changed_data(file: str) -> Damage:
         pq.write_table(table.slice(1), run / file, compression="zstd")
 
     return damage
+
+
+def hostile() -> Iterator[Case]:
+    """What a hostile reader of the verifier came up with."""
+    for name in ("freeze", "score", "report"):
+        file = f"receipts/{name}"
+        yield Case(
+            f"renamed receipt {name}", renamed(f"{file}.json", file), "tampered", file, "not the name of a receipt"
+        )
+    yield Case(
+        "extra receipt by another name",
+        copied("receipts/freeze.json", "receipts/freeze"),
+        "tampered",
+        "receipts/freeze",
+    )
+    more = on("receipts/report.json", lambda raw: canonical_json({**json.loads(raw), "note": "x"}))
+    yield Case("an envelope that holds more", more, "tampered", "receipts/report.json", "holds more than")
+    bogus = on("receipts/report.json", another_signature)
+    yield Case("a signature by nobody", bogus, "tampered", "receipts/report.json", "names other keys")
+    for file in ("frozen.json", "run.json", "scores.json", "attempts/score.json", "receipts/score.json"):
+        for name, text in (("a number beyond all", b"1e999"), ("half a character", b'"\\ud800"')):
+            change = on(file, lambda raw, text=text: raw.replace(b"{", b'{"zz": ' + text + b",", 1))  # type: ignore[misc]
+            yield Case(f"{name} in {file}", change, "tampered", file)
+    file = "targets/seed11/counts.parquet"
+    lists, many = pa.table({"step": [[1]]}), pa.table({"step": pa.array(np.zeros(60_000_000, dtype=np.int8))})
+    yield Case("a column of lists", on(file, lambda _: parquet(lists)), "tampered", file, "not a table of this project")
+    yield Case("a table of very many rows", on(file, lambda _: parquet(many)), "tampered", file, "60000000 rows")
+    yield Case("a sparse file of 2 GiB", sparse("tables/gates.csv"), "tampered", "tables/gates.csv", "larger than")
+    yield Case("a name that is no text", lambda run: planted_raw(run, b"x\xff"), "tampered", "x")
+    forged = b"x\nverdict: verified (1 of 1 runs verified)"
+    yield Case("a name with a verdict in it", lambda run: planted_raw(run, forged), "tampered", "x\\nverdict")
+    for name, change_job in (
+        ("no job", None),
+        ("a job without identity", {}),
+        ("an identity of another type", {"id": []}),
+    ):
+        edit = edited("open", lambda s, job=change_job: s["predicate"].update(job=job), "run")  # type: ignore[misc]
+        yield Case(f"receipt with {name}", edit, "tampered", "receipts/open.json", "not of its type")
+    naive = edited("open", lambda s: s["predicate"].update(started="2026-01-01T00:00:00"), "run")
+    yield Case("a time without a zone", naive, "tampered", "receipts/open.json", "not a time with its zone")
+    yield Case(
+        "scores without their receipt", scores_without_receipt, "tampered", "receipts/report.json", "scores.json"
+    )
+    yield Case("a freeze gone and a file more", freeze_gone, "tampered", "extra.txt", "no job wrote it")
+
+
+def renamed(old: str, new: str) -> Damage:
+    return lambda run: (run / old).rename(run / new)
+
+
+def copied(old: str, new: str) -> Damage:
+    return lambda run: (run / new).write_bytes((run / old).read_bytes())
+
+
+def another_signature(raw: bytes) -> bytes:
+    envelope = json.loads(raw)
+    envelope["signatures"].append({"keyid": "bogus", "sig": "AAAA"})
+    return canonical_json(envelope)
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def sparse(file: str) -> Damage:
+    def damage(run: Path) -> None:
+        with (run / file).open("wb") as out:
+            out.truncate(2 << 30)
+
+    return damage
+
+
+def planted_raw(run: Path, name: bytes) -> None:
+    with open(os.path.join(os.fsencode(run), name), "wb"):
+        pass
+
+
+def scores_without_receipt(run: Path) -> None:
+    """The receipt of the scores is gone; the one of the tables still says which scores it read."""
+    (run / "receipts/score.json").unlink()
+    record("scores.json", lambda c: c.update(verdict="pass"))(run)
+
+
+def freeze_gone(run: Path) -> None:
+    (run / "frozen.json").unlink()
+    (run / "extra.txt").write_text("x")
 
 
 def extra_files() -> Iterator[Case]:
@@ -360,6 +451,10 @@ def gate_deleted(run: Path) -> None:
     record("scores.json", lambda c: c["gates"].pop())(run)
 
 
+def invent_attempt(ledger: Any) -> None:
+    ledger["attempts"].insert(0, {**ledger["attempts"][0], "id": "0"})
+
+
 def edited_records() -> Iterator[Case]:
     inf, nan = float("inf"), float("nan")
     edits: dict[str, tuple[str, Callable[[Any], object]]] = {
@@ -387,6 +482,10 @@ def edited_records() -> Iterator[Case]:
         "a seal that covers less": ("seal.json", lambda c: c["sealed"].pop("forecasts.parquet")),
         "a seal of other forecasts": ("seal.json", lambda c: c["sealed"].update({"forecasts.parquet": "0" * 64})),
         "an outcome that was not opened": ("opened.json", lambda c: c["outcomes"].clear()),
+        "another host": ("attempts/score.json", lambda c: c["attempts"][-1].update(host="elsewhere")),
+        "another time": ("attempts/score.json", lambda c: c["attempts"][-1].update(started=EARLY)),
+        "a word more": ("attempts/score.json", lambda c: c.update(note="x")),
+        "an attempt invented": ("attempts/score.json", invent_attempt),
         "an attempt more": ("attempts/target.seed11.json", lambda c: c["attempts"].append({})),
         "no attempts": ("attempts/target.seed11.json", lambda c: c["attempts"].clear()),
     }  # fmt: skip

@@ -64,6 +64,11 @@ def test_tampering_is_found_out(case: Case, run: Path, tmp_path: Path, monkeypat
     assert report.steps[6].status == "not reached"  # no score is computed from such files
 
 
+def test_the_name_of_the_folder_does_not_matter(run: Path, tmp_path: Path) -> None:
+    copy = copy_of(run, tmp_path).rename(tmp_path / "another-name")
+    assert look(copy).verdict == "verified"
+
+
 def rechain(run: Path, key: Path) -> None:
     """Forge a whole chain: every receipt made anew for the files as they lie there, signed with another run key."""
     attestation.make_key(key)
@@ -72,7 +77,7 @@ def rechain(run: Path, key: Path) -> None:
     (run / "run.json").write_bytes(canonical_json({**identity, "key": attestation.public_pem(signer)}))
     read = {path: read_receipt(path, []) for path in (run / "receipts").glob("*.json")}
     for path, receipt in sorted(read.items(), key=lambda item: item[1].finished):
-        stated = {name: value for name, value in asdict(receipt).items() if name not in ("outputs", "signers")}
+        stated = {n: value for n, value in asdict(receipt).items() if n not in ("outputs", "signers", "named")}
         here = {name: sha256_file(run / name) for name in receipt.inputs if (run / name).is_file()}
         tables = {name: file_contents(run / name) for name in receipt.contents}
         outputs = {name: sha256_file(run / name) for name in receipt.outputs}
@@ -85,7 +90,7 @@ def sign_all(run: Path, author: Path) -> None:
     own, mine = (attestation.load_signer(path) for path in (run / ".run-key.pem", author))
     read = {path: read_receipt(path, []) for path in (run / "receipts").glob("*.json")}
     for path, receipt in sorted(read.items(), key=lambda item: item[1].finished):
-        stated = {name: value for name, value in asdict(receipt).items() if name not in ("outputs", "signers")}
+        stated = {n: value for n, value in asdict(receipt).items() if n not in ("outputs", "signers", "named")}
         here = {n: sha256_file(run / n) for n in receipt.inputs if n.startswith("receipts/")}
         predicate = {**stated, "inputs": {**receipt.inputs, **here}}
         attestation.write_statement(path, receipt.outputs, RECEIPT, predicate, [own, mine])
@@ -144,6 +149,7 @@ def test_text_json_and_exit_code_agree(run: Path, tmp_path: Path) -> None:
         content = json.loads(listed.stdout)
         assert (content["verdict"], content["exit_code"]) == (verdict, listed.returncode)
         assert [step["step"] for step in content["runs"][0]["steps"]] == list(range(1, 9))
+        assert set(content) == {"schema", "verdict", "exit_code", "runs", "between"}
         assert set(content["runs"][0]) == {"folder", "verdict", "steps", "not_proved"}
 
 
@@ -156,6 +162,8 @@ def test_text_json_and_exit_code_agree(run: Path, tmp_path: Path) -> None:
         (("results/published", "--expect", "0" * 64), "are for one"),
         (("results/published", "--expect", "abc"), "not a SHA-256"),
         (("results/published", "--key", "README.md"), "not a public key"),
+        (("results/published", "--key", "results/published/desk/grid/figures/crossings.png"), "not a public key"),
+        (("results/published/desk/grid", "--token", "absent"), "absent: no such file"),
     ],
 )
 def test_usage_errors_are_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:

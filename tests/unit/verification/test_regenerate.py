@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from halfulp.errors import InputError
-from halfulp.registration.digests import canonical_json, read_json
+from halfulp.registration.digests import read_json
 from halfulp.verification.compare import compare
 from halfulp.verification.regenerate import page, regenerate
 
@@ -38,8 +38,7 @@ def test_published_tables_and_figures_come_out_again(study: str, tmp_path: Path)
 def test_scores_are_made_from_the_counts_and_not_copied(tmp_path: Path) -> None:
     copy = tmp_path / "grid"
     shutil.copytree(PUBLISHED / "grid", copy)
-    scores = read_json(copy / "scores.json")
-    (copy / "scores.json").write_bytes(canonical_json({**scores, "claims": {"post_init": "72/72"}}))
+    (copy / "scores.json").unlink()
     regenerate(copy, tmp_path / "out", ROOT, figures=False)
     assert (tmp_path / "out/tables/paper.csv").read_bytes() == (PUBLISHED / "grid/tables/paper.csv").read_bytes()
 
