@@ -115,18 +115,20 @@ def report(
 def compare(
     first: RunFolder,
     second: RunFolder,
-    tolerance: Annotated[float, typer.Option(help="Relative difference of a score that is let pass.", min=0.0)] = 1e-6,
+    tolerance: Annotated[float | None, typer.Option(help="Instead of the registered one, relative.", min=0.0)] = None,
+    project: ProjectOption = Path("."),
 ) -> None:
     """Set two runs of one registration side by side, say of two machines: 0 within the tolerance, 1 beyond it."""
     determinism.pin()
     from halfulp.verification.compare import compare as compare_runs
 
-    found = compare_runs(first, second, tolerance)
+    found = compare_runs(first, second, project, tolerance)
     for difference in found.differences:
         mark = "within" if difference.within else "BEYOND"
         typer.echo(f"{mark}  {difference.what}: {difference.first!r} | {difference.second!r}")
     typer.echo(f"tables: {found.equal_bytes} equal byte for byte, {found.equal_contents} in contents")
-    typer.echo(f"comparison: {'within' if found.within else 'beyond'} the tolerance of {tolerance:g}")
+    which = "registered tolerance" if tolerance is None else "tolerance"
+    typer.echo(f"comparison: {'within' if found.within else 'beyond'} the {which} of {found.tolerance:g}")
     raise typer.Exit(0 if found.within else 1)
 
 

@@ -31,6 +31,11 @@ class Registration(Strict):
     title: str = Field(min_length=1, description="one line for tables and reports")
     rationale: str = Field(min_length=80, description="why these rates, sizes, tolerances and thresholds were chosen")
     gates: tuple[GateConfig, ...] = Field(min_length=1, description="the gates, all of which must pass")
+    reproduction_tolerance: float = Field(
+        default=1e-6,
+        gt=0.0,
+        description="relative difference that a score may show when the run is repeated elsewhere; 1.0e-6 if left out",
+    )
 
     @field_validator("gates")
     @classmethod

@@ -88,10 +88,8 @@ def tabulate(task: Task) -> None:
 
 def read(task: Task) -> Outcomes:
     """Read the tables of all cells, and judge the identity of each."""
-    registration, names = (
-        task.registration,
-        catalogue.write_back_study(task.registration.study).cells(task.registration),
-    )
+    registration = task.registration
+    names = catalogue.write_back_study(registration.study).cells(registration)
     folders = {name: writeback.cell_folder(task.run, name) for name in names}
     identities = {}
     for name, folder in folders.items():

@@ -7,12 +7,9 @@ from typing import Any
 from halfulp.errors import InputError
 from halfulp.registration.digests import read_json, read_record, sha256_file
 from halfulp.registration.freeze import FROZEN_SCHEMA
+from halfulp.studies import catalogue
 from halfulp.training.tables import file_contents
 from halfulp.verification.folder import Folder
-
-#: Relative difference of a score that another machine's arithmetic may make. Counts are integers, and losses follow
-#: them, so that a run on the same kind of CPU is equal bit for bit; elsewhere training itself departs.
-TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,8 @@ class Comparison:
     #: Files of equal bytes, and of equal contents in other bytes.
     equal_bytes: int
     equal_contents: int
+    #: Relative difference of scores that was let pass.
+    tolerance: float
     differences: tuple[Difference, ...]
 
     @property
@@ -40,8 +39,17 @@ class Comparison:
         return all(difference.within for difference in self.differences)
 
 
-def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparison:
+def compare(first: Path, second: Path, project: Path, tolerance: float | None = None) -> Comparison:
     """Compare two runs: tables of counts and forecasts by contents, scores by value, gates and verdicts by outcome.
+
+    Counts are integers, and losses follow them, so that a run on the same kind of CPU is equal bit for bit; elsewhere
+    training itself departs.
+
+    Args:
+        first: a run's folder.
+        second: another's.
+        project: the project's folder, with the registration.
+        tolerance: relative difference of a score that is let pass; by default the registered one.
 
     Raises:
         InputError: the runs are of different registrations.
@@ -51,6 +59,8 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparis
     texts = [record.get("registration") for record in frozen]
     if texts[0] != texts[1] or texts[0] is None:
         raise InputError(f"{second}: of {texts[1]}, but {first} is of {texts[0]}; give two runs of one registration")
+    if tolerance is None:
+        tolerance = catalogue.load(project / texts[0]["path"]).reproduction_tolerance
     folders = [Folder(run).scan() for run in (first, second)]
     names = sorted({name for folder in folders for name in folder.files if name.endswith(".parquet")})
     same_bytes = same_contents = 0
@@ -71,7 +81,7 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparis
         if not isinstance(record, dict):
             raise InputError(f"{run / 'scores.json'}: not a record of scores; restore it")
     differences += _values("", scores[0], scores[1], tolerance)
-    return Comparison(same_bytes, same_contents, tuple(differences))
+    return Comparison(same_bytes, same_contents, tolerance, tuple(differences))
 
 
 def _values(where: str, a: Any, b: Any, tolerance: float) -> list[Difference]:

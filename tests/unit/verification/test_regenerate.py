@@ -53,7 +53,7 @@ def test_equal_runs_are_within(tmp_path: Path) -> None:
     shutil.copytree(PUBLISHED / "features", copy)
     path = copy / "measured/cells.parquet"
     pq.write_table(pq.read_table(path), path, compression="gzip")
-    found = compare(PUBLISHED / "features", copy)
+    found = compare(PUBLISHED / "features", copy, ROOT)
     assert found.within
     assert (found.equal_bytes, found.equal_contents, found.differences) == (3, 1, ())
 
@@ -74,7 +74,7 @@ def test_scores_are_compared_within_the_tolerance(
     for name, relative in change.items():
         scores["scores"][name] *= 1 + relative
     (copy / "scores.json").write_text(json.dumps(scores))
-    found = compare(PUBLISHED / "features", copy)
+    found = compare(PUBLISHED / "features", copy, ROOT)
     assert [(d.what, d.within) for d in found.differences] == [(what, within)]
     assert found.within is within
 
@@ -87,7 +87,7 @@ def test_other_verdicts_missing_tables_and_other_counts_are_beyond(tmp_path: Pat
     (copy / "forecast/metrics.parquet").unlink()
     table = pq.read_table(copy / "measured/cells.parquet")
     pq.write_table(table.set_column(4, "no_update", pc.add(table["no_update"], 1)), copy / "measured/cells.parquet")
-    differences = compare(PUBLISHED / "features", copy).differences
+    differences = compare(PUBLISHED / "features", copy, ROOT).differences
     assert {d.what for d in differences} == {
         "scores.json: verdict",
         "forecast/metrics.parquet",
@@ -98,4 +98,4 @@ def test_other_verdicts_missing_tables_and_other_counts_are_beyond(tmp_path: Pat
 
 def test_runs_of_other_registrations_are_not_compared() -> None:
     with pytest.raises(InputError, match="give two runs of one registration"):
-        compare(PUBLISHED / "grid", PUBLISHED / "features")
+        compare(PUBLISHED / "grid", PUBLISHED / "features", ROOT)
