@@ -90,8 +90,8 @@ def test_documented_command_line_is_the_real_one() -> None:
 def registration_page() -> str:
     intro = (
         "# Registration fields\n\nA registration is `preregistration/SCALE/STUDY.yaml`. Every field is required but "
-        "`reproduction_tolerance`;\nunknown fields are refused, and so is YAML that two readers could read differently. "
-        "This page is `halfulp schema STUDY`.\n"
+        "`reproduction_tolerance`;\nunknown fields are refused, and so is YAML that two readers could read "
+        "differently. This page is `halfulp schema STUDY`.\n"
     )
     return intro + "".join(f"\n## {name}\n\n{describe(schema)}" for name, schema in STUDIES.items())
 

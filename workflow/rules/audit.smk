@@ -11,10 +11,10 @@ def runs(part, seeds, *names):
 
 def receipts(rule, seeds=None):
     """Return the receipts of a rule, one a seed if it has seeds."""
-    return [
+    return fixed(
         f"{RUN}/receipts/{rule}{'' if seed is None else f'.seed{seed}'}.json"
         for seed in seeds or [None]
-    ]
+    )
 
 
 def captioned(path, name, category):
