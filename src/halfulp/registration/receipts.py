@@ -108,7 +108,13 @@ def run_key(run: Path) -> SSlibKey | None:
 
 
 def begin(rule: str, wildcards: dict[str, str], run: Path) -> Job:
-    """Begin an attempt at a job, and note it in the run's ledger of attempts."""
+    """Begin an attempt at a job, and note it in the run's ledger of attempts.
+
+    Raises:
+        IncompleteError: the run's key is gone, so that the job could not sign its receipt.
+    """
+    if rule != "freeze" and not key_path(run).exists():
+        raise IncompleteError(f"{key_path(run)}: missing, no receipt can be signed; restore it, or start a new folder")
     path = home(run) / "attempts" / f"{job_name(rule, wildcards)}.json"
     before = read_record(path, ATTEMPTS_SCHEMA)["attempts"] if path.exists() else []
     earlier = tuple(entry["id"] for entry in before)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from halfulp.errors import IncompleteError
 from halfulp.registration import attestation, receipts
 from halfulp.registration.digests import canonical_json, read_json, write_json
 from halfulp.registration.identity import process_identity
@@ -158,6 +159,12 @@ def test_a_forged_identity_does_not_count(forge: Callable[[Path], None], reason:
     canonical, found = judge(run)
     assert not canonical
     assert reason in found
+
+
+def test_without_its_key_a_run_does_not_go_on(run: Path) -> None:
+    receipts.key_path(run).unlink()
+    with pytest.raises(IncompleteError, match="no receipt can be signed; restore it"):
+        begin("cell", CELL, run)
 
 
 def test_a_receipt_for_more_or_fewer_files_does_not_count(run: Path) -> None:
