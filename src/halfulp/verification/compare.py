@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from halfulp.errors import InputError
 from halfulp.registration.digests import read_json, read_record, sha256_file
 from halfulp.registration.freeze import FROZEN_SCHEMA
@@ -75,13 +78,36 @@ def compare(first: Path, second: Path, project: Path, tolerance: float | None = 
         elif file_contents(a) == file_contents(b):
             same_contents += 1
         else:
-            differences.append(Difference(name, "contents", "other contents", within=False))
+            differences.append(_tables(name, a, b, tolerance))
     scores = [read_json(run / "scores.json") for run in (first, second)]
     for run, record in zip((first, second), scores, strict=True):
         if not isinstance(record, dict):
             raise InputError(f"{run / 'scores.json'}: not a record of scores; restore it")
-    differences += _values("", scores[0], scores[1], tolerance)
+    a_scores, b_scores = (_without_identity(record) for record in scores)
+    differences += _values("", a_scores, b_scores, tolerance)
     return Comparison(same_bytes, same_contents, tolerance, tuple(differences))
+
+
+def _without_identity(scores: dict[str, Any]) -> dict[str, Any]:
+    """Leave out whether the cells are canonical: that is of a run, and a repetition never has it."""
+    return {key: value for key, value in scores.items() if key != "cells"}
+
+
+def _tables(name: str, first: Path, second: Path, tolerance: float) -> Difference:
+    """Compare two tables of other contents: only floating-point columns may differ, by no more than the tolerance."""
+    a, b = (pd.read_parquet(path) for path in (first, second))
+    exact = [column for column in a if column not in b or not pd.api.types.is_float_dtype(a[column])]
+    if list(a) != list(b) or len(a) != len(b) or not a[exact].equals(b[exact]):
+        return Difference(name, "contents", "other contents", within=False)
+    real = [column for column in a if column not in exact]
+    x, y = a[real].to_numpy(float), b[real].to_numpy(float)
+    if (np.isnan(x) != np.isnan(y)).any():
+        return Difference(name, "contents", "other contents", within=False)
+    scale = np.maximum(np.abs(x), np.abs(y))
+    largest = float(np.nanmax(np.abs(x - y) / np.where(scale > 0, scale, 1.0), initial=0.0))
+    return Difference(
+        name, "values", f"values that differ by up to {largest:.1e}, relative", within=largest <= tolerance
+    )
 
 
 def _values(where: str, a: Any, b: Any, tolerance: float) -> list[Difference]:

@@ -99,3 +99,25 @@ def test_other_verdicts_missing_tables_and_other_counts_are_beyond(tmp_path: Pat
 def test_runs_of_other_registrations_are_not_compared() -> None:
     with pytest.raises(InputError, match="give two runs of one registration"):
         compare(PUBLISHED / "grid", PUBLISHED / "features", ROOT)
+
+
+@pytest.mark.parametrize(("factor", "within"), [(1 + 1e-9, True), (1.01, False)])
+def test_losses_are_compared_within_the_tolerance_and_counts_exactly(
+    factor: float, within: bool, tmp_path: Path
+) -> None:
+    copy = tmp_path / "features"
+    shutil.copytree(PUBLISHED / "features", copy)
+    path = copy / "measured/metrics.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(3, "value", pc.multiply(table["value"], factor)), path)
+    (difference,) = compare(PUBLISHED / "features", copy, ROOT).differences
+    assert (difference.what, difference.within) == ("measured/metrics.parquet", within)
+
+
+def test_a_repetition_is_within_though_it_is_not_the_registered_run(tmp_path: Path) -> None:
+    copy = tmp_path / "decoders"
+    shutil.copytree(PUBLISHED / "decoders", copy)
+    scores = read_json(copy / "scores.json")
+    scores["cells"]["rows"][0][1:] = [False, "the run is a replication, not registered"]
+    (copy / "scores.json").write_text(json.dumps(scores))
+    assert compare(PUBLISHED / "decoders", copy, ROOT).within
