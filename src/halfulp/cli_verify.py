@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from halfulp import determinism
-from halfulp.cli_base import ProjectOption, RunFolder, app, one_line
+from halfulp.cli_base import OutputOption, ProjectOption, RunFolder, app, one_line
 from halfulp.errors import InputError
 
 
@@ -83,7 +83,7 @@ def _auditor(project: Path, keys: list[Path], expect: str | None, token: Path | 
 @one_line
 def tables(
     folder: RunFolder,
-    output: Annotated[Path, typer.Option(help="Folder to write to.")],
+    output: OutputOption,
     project: ProjectOption = Path("."),
 ) -> None:
     """Regenerate a run's tables from its published counts, scores first, into another folder."""
@@ -98,7 +98,7 @@ def tables(
 @one_line
 def report(
     folder: RunFolder,
-    output: Annotated[Path, typer.Option(help="Folder to write to.")],
+    output: OutputOption,
     project: ProjectOption = Path("."),
 ) -> None:
     """Regenerate a run's tables and figures from its published counts, and put them on one page, report.md."""

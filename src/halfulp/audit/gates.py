@@ -38,6 +38,11 @@ def judge(name: str, score: str, comparator: str, threshold: float, scores: Mapp
     return Judged(name, score, comparator, threshold, value, outcome)
 
 
+def finite(value: float) -> float | None:
+    """Return a number fit for JSON and for a gate: None where it is NaN or infinite."""
+    return float(value) if math.isfinite(value) else None
+
+
 def verdict(judged: Iterable[Judged]) -> Outcome:
     """Return ``invalid`` if any gate is (or there is none), else ``fail`` if any failed, else ``pass``."""
     outcomes = [gate.outcome for gate in judged]

@@ -1,6 +1,7 @@
 """What all registrations have in common, and how one is loaded."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -44,6 +45,18 @@ class Registration(Strict):
         if len(set(names)) != len(names):
             raise ValueError("two gates have the same name")
         return gates
+
+
+def check_gates(registration: Registration, known: Iterable[str]) -> None:
+    """Refuse gates on scores that a study does not have.
+
+    Raises:
+        ValueError: a gate judges another score.
+    """
+    scores = list(known)
+    unknown = [gate.score for gate in registration.gates if gate.score not in scores]
+    if unknown:
+        raise ValueError(f"gates: unknown score {unknown[0]!r}; use one of {', '.join(scores)}")
 
 
 RegistrationT = TypeVar("RegistrationT", bound=Registration)

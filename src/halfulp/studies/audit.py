@@ -16,7 +16,7 @@ from halfulp.audit import predictors as predicting
 from halfulp.audit import scores as scoring
 from halfulp.audit.curves import Array, Axes, axes_of, erased_fraction
 from halfulp.audit.decomposition import variance_shares
-from halfulp.audit.gates import judge, verdict
+from halfulp.audit.gates import finite, judge, verdict
 from halfulp.audit.predictors import Evidence
 from halfulp.studies.audit_registration import AuditRegistration, PredictorsConfig
 from halfulp.training.runner import Plan
@@ -220,11 +220,6 @@ def _crossfit(registration: AuditRegistration, evidence: Evidence, observed: Arr
         "crossfit_lower": finite(declared.lower),
         "crossfit_margin": finite(declared.agreement - float(np.max(rivals))),
     }
-
-
-def finite(value: float) -> float | None:
-    """Return the number, or None where it is NaN or infinite: missing is not a number in our files."""
-    return value if np.isfinite(value) else None
 
 
 def _agreements(direction: Mapping[str, scoring.Direction], names: Sequence[str]) -> list[float]:

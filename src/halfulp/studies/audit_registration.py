@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from halfulp.audit import predictors as predicting
-from halfulp.registration.document import Registration
+from halfulp.registration.document import Registration, check_gates
 from halfulp.strict import Strict
 from halfulp.training.config import Count, FormatName, Fraction, Seed, TrainingConfig, WriteBackConfig
 
@@ -109,7 +109,5 @@ class AuditRegistration(Registration):
             raise ValueError(f"write_back.format {self.write_back.format} is not in trace_formats; add it")
         if self.write_back.policy == "fp32":
             raise ValueError("write_back.policy fp32 erases nothing; use nearest, full_sr or dead_zone_sr")
-        unknown = [gate.score for gate in self.gates if gate.score not in SCORES]
-        if unknown:
-            raise ValueError(f"gates: unknown score {unknown[0]!r}; use one of {', '.join(SCORES)}")
+        check_gates(self, SCORES)
         return self

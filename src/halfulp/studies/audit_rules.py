@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from halfulp.audit.gates import finite
 from halfulp.errors import FrozenError
 from halfulp.registration import blind, seals
 from halfulp.registration import freeze as freezing
@@ -64,7 +65,7 @@ def _train(task: Task, *, traced: bool) -> None:
             "seed": task.seed,
             "status": result.status,
             "detail": result.detail,
-            "validation_loss": {"first": audit.finite(validation[0]), "last": audit.finite(validation[-1])},
+            "validation_loss": {"first": finite(validation[0]), "last": finite(validation[-1])},
         },
     )
     checkpoint.unlink(missing_ok=True)

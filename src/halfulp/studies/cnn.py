@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from halfulp.errors import DivergedError
 from halfulp.numerics import Policy
+from halfulp.registration.document import check_gates
 from halfulp.studies import mechanism
 from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables
 from halfulp.studies.tasks import Workspace
@@ -46,7 +47,7 @@ class CnnRegistration(MechanismRegistration):
 
     @model_validator(mode="after")
     def _known(self) -> "CnnRegistration":
-        mechanism.check_gates(self.gates, ("lowest_recovery",))
+        check_gates(self, (*mechanism.SCORES, "lowest_recovery"))
         return self
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from halfulp.audit.recovery import paired_bootstrap, recovery
 from halfulp.numerics import Policy
+from halfulp.registration.document import check_gates
 from halfulp.studies.writeback import (
     FP32,
     BootstrapConfig,
@@ -15,7 +16,6 @@ from halfulp.studies.writeback import (
     Outcomes,
     Row,
     WriteBackRegistration,
-    check_gates,
     plans,
     run_name,
     score_columns,

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from halfulp.numerics import mantissa
+from halfulp.registration.document import check_gates
 from halfulp.studies import mechanism
 from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables
 from halfulp.studies.tasks import Workspace
@@ -23,7 +24,7 @@ class EmulatorRegistration(MechanismRegistration):
 
     @model_validator(mode="after")
     def _known(self) -> "EmulatorRegistration":
-        mechanism.check_gates(self.gates, ())
+        check_gates(self, mechanism.SCORES)
         for width in self.widths:
             mantissa(width)
         return self

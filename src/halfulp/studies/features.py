@@ -20,6 +20,7 @@ from halfulp.numerics import (
     trace_,
     write_back_,
 )
+from halfulp.registration.document import check_gates
 from halfulp.studies import mechanism
 from halfulp.studies.mechanism import (
     ANALYTIC,
@@ -53,7 +54,7 @@ class FeaturesRegistration(MechanismRegistration):
 
     @model_validator(mode="after")
     def _known(self) -> "FeaturesRegistration":
-        mechanism.check_gates(self.gates, ("analytic_within_15_percent",))
+        check_gates(self, (*mechanism.SCORES, "analytic_within_15_percent"))
         for width in self.widths:
             mantissa(width)
         if self.rate >= 1.0:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from halfulp.errors import DivergedError
 from halfulp.numerics import Policy, get_format, round_nearest, trace_
+from halfulp.registration.document import check_gates
 from halfulp.studies import mechanism
 from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables
 from halfulp.studies.tasks import Workspace
@@ -38,7 +39,7 @@ class Gpt2Fp8Registration(MechanismRegistration):
 
     @model_validator(mode="after")
     def _known(self) -> "Gpt2Fp8Registration":
-        mechanism.check_gates(self.gates, ("frozen_at_init", "fp32_improvement", "nearest_gap"))
+        check_gates(self, (*mechanism.SCORES, "frozen_at_init", "fp32_improvement", "nearest_gap"))
         return self
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from halfulp.numerics import Policy
+from halfulp.registration.document import check_gates
 from halfulp.studies import mechanism
 from halfulp.studies.mechanism import TRACE, Conclusion, Evidence, MechanismRegistration, Tables
 from halfulp.studies.tasks import Workspace
@@ -30,7 +31,7 @@ class GptBf16Registration(MechanismRegistration):
 
     @model_validator(mode="after")
     def _known(self) -> "GptBf16Registration":
-        mechanism.check_gates(self.gates, ("step_difference", "relative_step", "nearest_stalled", "control_stalled"))
+        check_gates(self, (*mechanism.SCORES, "step_difference", "relative_step", "nearest_stalled", "control_stalled"))
         return self
 
 

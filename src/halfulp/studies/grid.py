@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from halfulp.numerics import FloatFormat, NonFiniteCandidateError, mantissa, round_nearest, trace_, write_back_
+from halfulp.registration.document import check_gates
 from halfulp.studies import mechanism
 from halfulp.studies.mechanism import MEASURED, TRACE, Conclusion, Evidence, MechanismRegistration, Tables
 from halfulp.studies.tasks import Workspace
@@ -37,7 +38,7 @@ class GridRegistration(MechanismRegistration):
 
     @model_validator(mode="after")
     def _known(self) -> "GridRegistration":
-        mechanism.check_gates(self.gates, ("disagreements",))
+        check_gates(self, (*mechanism.SCORES, "disagreements"))
         for width in self.widths:
             mantissa(width)
         return self

@@ -9,17 +9,16 @@ alone, is then measured in low precision, and is judged by comparing the two set
 - ``conclude(registration, forecast, measured)``, scores and claims beyond the crossings.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pydantic import Field
 
 from halfulp.audit.crossings import Crossing, compare, find_crossing
-from halfulp.audit.gates import judge, verdict
+from halfulp.audit.gates import finite, judge, verdict
 from halfulp.numerics import EventCounts
 from halfulp.registration.document import Registration
 from halfulp.strict import Strict
@@ -213,14 +212,14 @@ def score(
             units += [_unit_row(kind, threshold, unit, expected[unit], actual[unit]) for unit in actual]
     judged = comparisons[f"{TRACE} at {config.thresholds[0]:g}"]
     conclusion = module.conclude(registration, forecast, measured, {"comparisons": comparisons, "units": units})
-    scores = {name: judged[name] for name in SCORES} | {k: _finite(v) for k, v in conclusion.scores.items()}
+    scores = {name: judged[name] for name in SCORES} | {k: finite(v) for k, v in conclusion.scores.items()}
     gates = [judge(**gate.model_dump(), scores=scores) for gate in registration.gates]
     return {
         "schema": "halfulp.mechanism/1",
         "study": registration.study,
         "scale": registration.scale,
         "scores": scores,
-        "claims": {k: _finite(v) if isinstance(v, float) else v for k, v in conclusion.claims.items()},
+        "claims": {k: finite(v) if isinstance(v, float) else v for k, v in conclusion.claims.items()},
         "comparisons": comparisons,
         "units": units,
         "totals": _totals(forecast, measured),
@@ -264,17 +263,5 @@ def _last_metrics(*evidence: Evidence) -> dict[str, dict[str, float | None]]:
     last = metrics.drop_duplicates(["cell", "metric"], keep="last").sort_values(["cell", "metric"])
     named: dict[str, dict[str, float | None]] = {}
     for cell, metric, value in zip(last["cell"], last["metric"], last["value"], strict=True):
-        named.setdefault(cell, {})[metric] = _finite(float(value))
+        named.setdefault(cell, {})[metric] = finite(float(value))
     return named
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def check_gates(gates: Iterable[Any], further: tuple[str, ...]) -> None:
-    """Refuse gates on scores that a system does not have."""
-    known = (*SCORES, *further)
-    unknown = [gate.score for gate in gates if gate.score not in known]
-    if unknown:
-        raise ValueError(f"gates: unknown score {unknown[0]!r}; use one of {', '.join(known)}")

@@ -19,7 +19,6 @@ from halfulp.errors import InputError
 from halfulp.registration.identity import Identity
 from halfulp.studies import audit, catalogue, study3, writeback, writeback_rules
 from halfulp.studies.audit_registration import AuditRegistration, SeedsConfig
-from halfulp.studies.tasks import Workspace
 from halfulp.studies.writeback import WriteBackRegistration
 from halfulp.training.data import Blocks, load_text
 from halfulp.training.runner import train
@@ -50,8 +49,7 @@ def rehearse_write_back(registration: WriteBackRegistration, processes: int) -> 
         outcomes = writeback_rules.read_cells(rehearsal, cells, canonical)
         if isinstance(rehearsal, study3.Study3Registration):
             (path,) = cells.values()
-            quiet = Workspace(lambda step, line: None, path)
-            outcomes = dataclasses.replace(outcomes, replay=study3.replay(rehearsal, path, quiet))
+            outcomes = dataclasses.replace(outcomes, replay=study3.replay(rehearsal, path, lambda line: None))
         return writeback.score(study, rehearsal, outcomes)
 
 

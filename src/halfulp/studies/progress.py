@@ -62,8 +62,6 @@ def snapshot(registration: Any, run: Path) -> Progress:
     first = "training" if registration.study in catalogue.WRITE_BACK else "references"
     done = finished = 0
     for path in sorted((run / "progress").glob("*.json")):
-        if path.stem == "replay":
-            continue  # no training
         try:
             record = json.loads(path.read_bytes())
             step, of = int(record["step"]), int(record["steps"])

@@ -11,11 +11,13 @@ its seed's paired difference is set against those of the complete cohort, the se
 they do not overlap, the recovered cell can't be pooled with the cohort, and the analysis is ``negative``.
 """
 
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from halfulp.audit.recovery import MISSING, Estimate, paired_bootstrap, t_interval
+from halfulp.registration.document import check_gates
 from halfulp.studies.writeback import (
     FP32,
     BootstrapConfig,
@@ -24,8 +26,6 @@ from halfulp.studies.writeback import (
     Outcomes,
     Row,
     WriteBackRegistration,
-    check_gates,
-    estimate_columns,
     plans,
     run_name,
 )
@@ -103,7 +103,7 @@ def conclude(registration: Study1Registration, outcomes: Outcomes) -> Conclusion
         for schedule, name in zip(registration.schedules, names, strict=True):
             row[f"penalty {schedule}"] = _penalty(registration, outcomes, name, run)
             row[f"last erased fraction {schedule}"] = outcomes.erased(name, run, last=1)
-        results.append(row | {f"difference, {key}": value for key, value in estimate_columns(pair).items()})
+        results.append(row | {f"difference, {key}": value for key, value in asdict(pair).items()})
     over = t_interval([pair.value for pair in pairs.values()], registration.bootstrap.confidence)
     good = sum(canonical.values())
     inconclusive, note, retrospective = "", "", {}
@@ -114,7 +114,7 @@ def conclude(registration: Study1Registration, outcomes: Outcomes) -> Conclusion
         note = f"Registered result: inconclusive; {inconclusive}."
         retrospective = retrospect(registration, canonical, pairs)
     else:
-        mean = {f"difference, {key}": value for key, value in estimate_columns(over).items()}
+        mean = {f"difference, {key}": value for key, value in asdict(over).items()}
         results.append({"seed": "mean over seeds", "canonical": f"{good}/{registration.canonical_cells}", **mean})
     scores = {
         "paired_mean": over.value,

@@ -5,6 +5,7 @@ since neither policy isolates what the dead zone does from everything that follo
 """
 
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Literal
 
@@ -12,6 +13,7 @@ from pydantic import Field, model_validator
 
 from halfulp.audit.recovery import MISSING, Estimate, paired_bootstrap, recovery, t_interval
 from halfulp.numerics import Policy
+from halfulp.registration.document import check_gates
 from halfulp.studies.writeback import (
     FP32,
     BootstrapConfig,
@@ -20,8 +22,6 @@ from halfulp.studies.writeback import (
     Outcomes,
     Row,
     WriteBackRegistration,
-    check_gates,
-    estimate_columns,
     plans,
     run_name,
     score_columns,
@@ -104,16 +104,16 @@ def conclude(registration: Study2Registration, outcomes: Outcomes) -> Conclusion
         for policy in (FULL, DEAD_ZONE):
             found = estimate(partial(one, cell, policy))
             single[policy].append(found.value)
-            results.append({"quantity": f"recovery, {policy}", "of": cell, **estimate_columns(found)})
-    results += [{"quantity": f"mean recovery, {p}", "of": "blocks", **estimate_columns(means[p])} for p in means]
+            results.append({"quantity": f"recovery, {policy}", "of": cell, **asdict(found)})
+    results += [{"quantity": f"mean recovery, {p}", "of": "blocks", **asdict(means[p])} for p in means]
     confidence = registration.bootstrap.confidence
     for policy in single:
         over = t_interval(single[policy], confidence)
-        results.append({"quantity": f"mean recovery, {policy}", "of": "over seeds", **estimate_columns(over)})
-    results.append({"quantity": "ratio, dead_zone_sr to full_sr", "of": "blocks", **estimate_columns(ratio)})
+        results.append({"quantity": f"mean recovery, {policy}", "of": "over seeds", **asdict(over)})
+    results.append({"quantity": "ratio, dead_zone_sr to full_sr", "of": "blocks", **asdict(ratio)})
     differences = [b - a for a, b in zip(single[FULL], single[DEAD_ZONE], strict=True)]
     over = t_interval(differences, confidence)
-    results.append({"quantity": "difference, dead_zone_sr − full_sr", "of": "over seeds", **estimate_columns(over)})
+    results.append({"quantity": "difference, dead_zone_sr − full_sr", "of": "over seeds", **asdict(over)})
     share, written = different(outcomes)
     results += written
     scores = score_columns("ratio", ratio) | {"different_share": share}

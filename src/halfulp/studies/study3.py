@@ -4,6 +4,7 @@ The registered result is made by a job that trains nothing: it reloads each chec
 bit for bit, and reports nearest − full_sr. Without all checkpoints the study is incomplete and has no number.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -11,15 +12,14 @@ from pydantic import Field, field_validator, model_validator
 
 from halfulp.errors import InputError
 from halfulp.numerics import Policy
+from halfulp.registration.document import check_gates
 from halfulp.studies import checkpoints
-from halfulp.studies.tasks import Workspace
 from halfulp.studies.writeback import (
     Cells,
     Conclusion,
     Outcomes,
     Row,
     WriteBackRegistration,
-    check_gates,
     run_name,
 )
 from halfulp.training.config import Seed, WriteBackConfig
@@ -78,14 +78,14 @@ def checkpoint_files(registration: Study3Registration) -> list[tuple[str, int, s
     ]
 
 
-def replay(registration: Study3Registration, folder: Path, workspace: Workspace) -> Row:
-    """Replay every checkpoint in a folder; return ``replay.json``.
+def replay(registration: Study3Registration, folder: Path, report: Callable[[str], None]) -> Row:
+    """Replay every checkpoint in a folder, with a line to ``report`` for each; return ``replay.json``.
 
     Raises:
         InputError: a checkpoint is missing or damaged, or its loss is not recomputed bit for bit. There is no number.
     """
     rows = []
-    for number, (run, step, name) in enumerate(checkpoint_files(registration), 1):
+    for run, step, name in checkpoint_files(registration):
         found = checkpoints.replay(folder / name, step, registration.training)
         if not found.exact:
             raise InputError(
@@ -93,7 +93,7 @@ def replay(registration: Study3Registration, folder: Path, workspace: Workspace)
                 "incomplete: replay it where it was trained, or restore the file"
             )
         rows.append({"run": run, "step": step, "file": name, "loss": found.recomputed})
-        workspace.report(number, f"{name}: loss {found.recomputed:.6f}, bit for bit")
+        report(f"{name}: loss {found.recomputed:.6f}, bit for bit")
     return {"schema": "halfulp.replay/1", "checkpoints": rows}
 
 

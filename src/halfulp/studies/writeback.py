@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from halfulp.audit.curves import Array
-from halfulp.audit.gates import judge, verdict
+from halfulp.audit.gates import finite, judge, verdict
 from halfulp.audit.recovery import Estimate, Losses
 from halfulp.numerics import POLICIES, Policy
 from halfulp.registration.document import Registration
@@ -29,7 +29,7 @@ from halfulp.registration.identity import Identity
 from halfulp.strict import Strict
 from halfulp.studies.tasks import Workspace
 from halfulp.training.config import Count, Fraction, Seed, TrainingConfig, WriteBackConfig
-from halfulp.training.data import Blocks, load_text
+from halfulp.training.data import Blocks
 from halfulp.training.hooks import WriteBack
 from halfulp.training.runner import Plan, Result, train
 from halfulp.training.tables import COUNTS, LOSSES, VALIDATION, make_table
@@ -178,19 +178,12 @@ def written_back(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
     return policies
 
 
-def check_gates(registration: Registration, known: list[str]) -> None:
-    """Refuse gates on scores that a study does not have."""
-    unknown = [gate.score for gate in registration.gates if gate.score not in known]
-    if unknown:
-        raise ValueError(f"gates: unknown score {unknown[0]!r}; use one of {', '.join(known)}")
-
-
-def train_cell(runs: dict[str, Plan], workspace: Workspace, snapshot: Snapshot) -> tuple[dict[str, pa.Table], Row]:
+def train_cell(
+    runs: dict[str, Plan], blocks: Blocks, workspace: Workspace, snapshot: Snapshot
+) -> tuple[dict[str, pa.Table], Row]:
     """Train a cell's runs one after the other; return its tables and the status of each run."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
     status, done = {}, 0
-    config = next(iter(runs.values())).training
-    blocks = Blocks.from_text(load_text(config.data), config.data)
     for name, plan in runs.items():
 
         def keep(step: int, model: nn.Module, hook: WriteBack, name: str = name) -> None:
@@ -219,7 +212,7 @@ def score(study: WriteBackStudy, registration: WriteBackRegistration, outcomes: 
     """
     found = study.conclude(registration, outcomes)
     withheld = bool(found.inconclusive)
-    scores = {name: None if withheld else _finite(value) for name, value in found.scores.items()}
+    scores = {name: None if withheld else finite(value) for name, value in found.scores.items()}
     gates = [judge(**gate.model_dump(), scores=scores) for gate in registration.gates]
     return {
         "schema": SCHEMA,
@@ -257,11 +250,6 @@ def _runs(outcomes: Outcomes, steps: int) -> list[Row]:
     return rows
 
 
-def estimate_columns(estimate: Estimate) -> Row:
-    """Return an estimate as columns of a table."""
-    return asdict(estimate)
-
-
 def score_columns(name: str, estimate: Estimate) -> dict[str, float]:
     """Return an estimate as three scores: ``name``, ``name_lower`` and ``name_upper``."""
     return {name: estimate.value, f"{name}_lower": estimate.lower, f"{name}_upper": estimate.upper}
@@ -281,12 +269,8 @@ def _plain(row: Row) -> Row:
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, float | np.floating):
-        return _finite(float(value))
+        return finite(float(value))
     return int(value) if isinstance(value, np.integer) else value
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def cell_folder(run: Path, cell: str) -> Path:

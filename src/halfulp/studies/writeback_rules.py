@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -42,17 +43,17 @@ def train_into(
     """Train a cell and write its files into a folder."""
     runs = catalogue.write_back_study(registration.study).cells(registration)[cell]
     quiet = Workspace(lambda step, line: None, folder / "resume")
-    tables, status = writeback.train_cell(runs, workspace or quiet, _snapshot(registration, folder))
+    data = registration.training.data
+    blocks = Blocks.from_text(load_text(data), data)
+    tables, status = writeback.train_cell(runs, blocks, workspace or quiet, _snapshot(registration, folder, blocks))
     for table, content in tables.items():
         write_table(content, folder / f"{table}.parquet")
     write_json(folder / "summary.json", {"schema": CELL_SCHEMA, "cell": cell, "runs": status})
 
 
-def _snapshot(registration: writeback.WriteBackRegistration, folder: Path) -> writeback.Snapshot:
+def _snapshot(registration: writeback.WriteBackRegistration, folder: Path, blocks: Blocks) -> writeback.Snapshot:
     if not isinstance(registration, study3.Study3Registration):
         return lambda run, step, model, hook: None
-    data = registration.training.data
-    blocks = Blocks.from_text(load_text(data), data)
     files = {(run, step): name for run, step, name in study3.checkpoint_files(registration)}
 
     def keep(run: str, step: int, model: nn.Module, hook: WriteBack) -> None:
@@ -65,8 +66,7 @@ def replay(task: Task) -> None:
     """Replay the checkpoints of Study 3; train nothing."""
     (name,) = study3.cells(task.registration)
     folder = writeback.cell_folder(task.run, name)
-    workspace = task.workspace(len(study3.checkpoint_files(task.registration)))
-    write_json(task.outputs["replay"], study3.replay(task.registration, folder, workspace))
+    write_json(task.outputs["replay"], study3.replay(task.registration, folder, partial(print, flush=True)))
 
 
 def conclude(task: Task) -> None:

@@ -1,6 +1,5 @@
 """A timestamp for the frozen file: an RFC 3161 token by an authority that the auditor trusts."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -54,10 +53,3 @@ def check(case: "Case", found: Finding) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def request(frozen: Path) -> bytes:
-    """Return a timestamp request for a frozen file, to be sent to an authority of one's choice."""
-    from rfc3161_client import TimestampRequestBuilder
-
-    return TimestampRequestBuilder().data(frozen.read_bytes()).build().as_bytes()

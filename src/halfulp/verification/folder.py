@@ -1,6 +1,7 @@
 """A run's folder as evidence: its files by name and digest. No link is followed and nothing outside is read."""
 
 import os
+import shutil
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +13,6 @@ from halfulp.registration.digests import sha256_file
 BYPRODUCTS = ("logs", "benchmarks", "progress", "checkpoints", ".vault", ".run-key.pem")
 #: Files that may be added to a run afterwards: a timestamp, and descriptions for other tools.
 ADDED = ("frozen.tsr", "ro-crate-metadata.json", "prml")
-
-
 #: No file of a run comes near this size, in bytes.
 LARGEST = 1 << 30
 
@@ -54,6 +53,12 @@ class Folder:
             self.files[name] = path
         else:
             self.strange[name] = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+
+    def copy_to(self, target: Path) -> None:
+        """Copy the evidence to another folder."""
+        for name, path in self.files.items():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / name, follow_symlinks=False)
 
     def digest(self, name: str) -> str | None:
         """Return a file's SHA-256; None if it is not there."""

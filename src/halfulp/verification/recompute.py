@@ -10,7 +10,7 @@ from halfulp.errors import HalfulpError
 from halfulp.registration.deviations import Deviation, deviations_for
 from halfulp.registration.digests import read_json, sha256_bytes
 from halfulp.report import mechanism_tables, tables, writeback_tables
-from halfulp.studies import audit, audit_rules, catalogue, mechanism_rules, writeback_rules
+from halfulp.studies import audit, audit_rules, catalogue, jobs, mechanism_rules, writeback_rules
 from halfulp.studies.audit_registration import AuditRegistration
 from halfulp.studies.tasks import Task
 from halfulp.training.tables import read_table
@@ -50,7 +50,7 @@ def scores(case: Case, found: Finding, copy: Path) -> None:
     """Step 7: scores, gates and verdict follow from the counts."""
     rule = scoring_rule(case.registration)
     new = {"scores": copy / "new" / "scores.json"}
-    (audit_rules.RULES | mechanism_rules.RULES | writeback_rules.RULES)[rule](task(case, rule, copy, new))
+    jobs.RULES[rule](task(case, rule, copy, new))
     old, again = read_json(copy / "scores.json"), read_json(new["scores"])
     if not isinstance(old, dict):
         found.tampered("scores.json: not a record of scores")

@@ -7,7 +7,7 @@ from pathlib import Path
 from halfulp.errors import InputError
 from halfulp.registration.deviations import deviations_for
 from halfulp.registration.digests import read_json
-from halfulp.studies import audit_rules, mechanism_rules, writeback_rules
+from halfulp.studies import jobs
 from halfulp.studies.tasks import Task
 from halfulp.verification import recompute
 from halfulp.verification.case import Auditor, Case
@@ -50,9 +50,8 @@ def regenerate(run: Path, out: Path, project: Path, *, figures: bool) -> list[Pa
     case = untampered(run, project)
     with tempfile.TemporaryDirectory(prefix="halfulp-tables-") as scratch:
         copy = copy_evidence(case, Path(scratch))
-        rules = audit_rules.RULES | mechanism_rules.RULES | writeback_rules.RULES
         rule = recompute.scoring_rule(case.registration)
-        rules[rule](Task(rule, case.path, case.registration, copy, {}, [], {"scores": copy / "scores.json"}))
+        jobs.RULES[rule](Task(rule, case.path, case.registration, copy, {}, [], {"scores": copy / "scores.json"}))
         deviations = deviations_for(project / "preregistration" / "deviations.yaml", case.registration)
         written = recompute.write_tables(case.registration, copy, out, deviations, project)
         if figures:
@@ -75,9 +74,7 @@ def publish(run: Path, target: Path, project: Path) -> int:
     if target.resolve().is_relative_to(run.resolve()):
         raise InputError(f"{target}: lies in the run's own folder; give another")
     case = untampered(run, project)
-    for name, path in case.folder.files.items():
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target / name, follow_symlinks=False)
+    case.folder.copy_to(target)
     return len(case.folder.files)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from halfulp.errors import InputError
+from halfulp.registration.document import study_of
 from halfulp.report.tables import combine
 from halfulp.studies import catalogue
 
@@ -70,7 +71,7 @@ def check_paper(found: Survey, scratch: Path) -> list[str]:
         scale = Path(name).parent
         runs = [run for run in found.runs if run.parent == scale]
         order = {study: index for index, study in enumerate(catalogue.STUDIES)}
-        runs.sort(key=lambda run: order.get(run.name.split("-")[0], len(order)))
+        runs.sort(key=lambda run: order.get(study_of(run.name), len(order)))
         parts = [run / "tables" / "paper.csv" for run in runs]
         if not all(part.is_file() and not part.is_symlink() for part in parts) or not parts:
             continue

@@ -1,6 +1,5 @@
 """Verifying a run's folder in eight numbered steps, each of which fails closed."""
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -55,9 +54,7 @@ def verify_run(folder: Path, auditor: Auditor) -> Report:
 def copy_evidence(case: Case, scratch: Path) -> Path:
     """Copy a run's evidence, under its registration's name, whatever its own folder is called; return the copy."""
     copy = scratch / case.name
-    for name, path in case.folder.files.items():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy / name, follow_symlinks=False)
+    case.folder.copy_to(copy)
     return copy
 
 
